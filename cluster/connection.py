@@ -1,0 +1,73 @@
+"""Connect to Ray: an embedded local one by default, or an existing cluster by address."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rerank.errors import ConfigError
+
+# Set before Ray starts: what an embedded Ray must not do on somebody's laptop.
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else a driver under `uv run` starts workers through uv
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # else every actor pool prints a scare of ray#53727
+}
+OBJECT_STORE_BYTES = 200 * 2**20  # descriptors and outcomes only: texts never pass through it
+
+
+@contextmanager
+def connected(address: str, num_cpus: int | None = None) -> Iterator[None]:
+    """A Ray connection for the length of a `with` block; an embedded one if `address` is empty.
+
+    ConfigError where the cluster does not answer or refuses the token.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(**(_remote(address) if address else _embedded(num_cpus)))
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"cannot connect to Ray at '{address or 'local'}': {_first_line(error)}; check the "
+            "address in configs/clusters and RAY_AUTH_TOKEN_PATH, or leave cluster= out"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _embedded(num_cpus: int | None) -> dict[str, Any]:
+    return {
+        "num_cpus": num_cpus,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",  # no port is opened beyond loopback
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
+
+
+def _remote(address: str) -> dict[str, Any]:
+    return {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def cluster_resources() -> dict[str, float]:
+    """Total CPU and GPU of the connected cluster."""
+    import ray
+
+    return {str(name): float(value) for name, value in ray.cluster_resources().items()}

@@ -1,0 +1,71 @@
+"""The `rerank` command: one verb, one module.
+
+Exit codes: 0 fine, 1 incomplete or gate failed, 2 wrong input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+
+from metrics import MetricError
+from rerank.errors import RerankError
+
+# verb -> what it does; the module of the same name in `jobs` has `add_arguments` and `run`
+VERBS: dict[str, str] = {
+    "run": "freeze, replay, evaluate, compare and report a suite: whatever of it is missing",
+    "freeze": "turn the tasks of a suite into frozen candidates, once",
+    "replay": "score the frozen candidates with the models of a suite; rerun only what is missing",
+    "evaluate": "turn scores into measures, per query and on average",
+    "compare": "paired deltas against the baseline, slices and the release gate",
+    "report": "write report.html, report.md and report.json",
+    "status": "what is frozen, which runs are complete, what is missing and how to finish it",
+    "measures": "list the measures with one line each",
+    "models": "list the models of the configs folder and the adapters",
+    "tasks": "list the tasks of the configs folder, sources and analyzers",
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code; the user sees one sentence, --debug the traceback."""
+    words = list(sys.argv[1:] if words is None else words)
+    parser = command_line(words[0] if words else "")
+    arguments = parser.parse_args(words)
+    try:
+        return int(arguments.run(arguments))
+    except (RerankError, MetricError) as error:
+        if arguments.debug:
+            traceback.print_exc()
+        print(f"rerank {arguments.verb}: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, RerankError) else RerankError.exit_code
+    except KeyboardInterrupt:
+        print(
+            "\ninterrupted: every committed shard is kept; the same command finishes the rest",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def command_line(verb: str) -> argparse.ArgumentParser:
+    """The parser; only the chosen verb's module is imported, so that light verbs start fast."""
+    parser = argparse.ArgumentParser(
+        prog="rerank",
+        description="Replay frozen candidates through text rerankers, and compare them honestly.",
+        epilog="exit codes: 0 fine, 1 incomplete or gate failed, 2 wrong input",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, help_text in VERBS.items():
+        child = verbs.add_parser(name, help=help_text, description=help_text)
+        child.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        if name == verb:
+            module = importlib.import_module(f"jobs.{name}")
+            module.add_arguments(child)
+            child.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

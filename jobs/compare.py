@@ -1,0 +1,53 @@
+"""`rerank compare SUITE`: paired deltas, slices and the gate; exit 1 names the rule that failed."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobs.console import say
+from jobs.evaluate import findings_of
+from jobs.freeze import frozen_tasks
+from jobs.suite_arguments import add_suite_arguments, suite_of
+from jobs.tables import deltas, gate, slice_deltas
+from rerank.comparison import check_comparable
+from rerank.errors import ConfigError
+from rerank.frozen import open_frozen
+from rerank.runs import Run
+from rerank.store import Store
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_suite_arguments(parser)
+    parser.add_argument(
+        "--runs",
+        nargs=2,
+        metavar="TASK/MODEL/FINGERPRINT",
+        help="only check whether two runs of the store may be compared: same candidates, same "
+        "judgments",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    suite, store = suite_of(arguments)
+    if arguments.runs:
+        first, second = (stored_run(store, name) for name in arguments.runs)
+        check_comparable(first, second)
+        say(
+            f"{arguments.runs[0]} and {arguments.runs[1]} rest on the same candidates and judgments"
+        )
+        return 0
+    findings = findings_of(suite, store, frozen_tasks(suite, store))
+    say(deltas(findings))
+    say(slice_deltas(findings))
+    say(gate(findings))
+    return 1 if findings.passed is False else 0
+
+
+def stored_run(store: Store, name: str) -> Run:
+    """The run of that name in the store; ConfigError where there is none."""
+    key = f"runs/{name.strip('/')}"
+    if name.count("/") != 2 or not store.exists(f"{key}/run.json"):
+        raise ConfigError(f"no run '{name}' in {store.root}; `rerank status` lists the runs")
+    record = store.read_json(f"{key}/run.json")
+    task = open_frozen(store, record["task"], record["task_fingerprint"])
+    return Run(store, task, record["model"], record["identity"])

@@ -1,0 +1,236 @@
+"""YAML files and `key=value` overrides become frozen dataclasses; anything unknown is an error.
+
+A name in a suite stands for the file of that name: `models: [overlap]` in configs/suites/x.yaml
+is configs/models/overlap.yaml. A path to a YAML file works as well.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import metrics
+from rerank.errors import ConfigError, unknown_name
+from rerank.models.adapters import ADAPTERS
+from rerank.records import ModelSpec
+from rerank.suites import GateRule, SuiteSpec
+from rerank.tasks import TaskSpec
+
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite with the tasks and models it names."""
+
+    spec: SuiteSpec
+    tasks: tuple[TaskSpec, ...]
+    models: tuple[ModelSpec, ...]
+
+    def model(self, name: str) -> ModelSpec:
+        return next(model for model in self.models if model.name == name)
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """An existing Ray cluster (configs/clusters/NAME.yaml)."""
+
+    name: str
+    address: str  # as ray.init takes it: auto, HOST:6379, ray://HOST:10001
+    workers: int | None = None
+    description: str = ""
+
+
+def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
+    """The suite of a YAML file with its tasks and models. ConfigError says file and key."""
+    file = Path(path)
+    values = {**read_yaml(file), **parse_overrides(overrides)}
+    values.setdefault("name", file.stem)
+    values["gate"] = [
+        build(GateRule, rule, f"{file}, gate rule {number}")
+        for number, rule in enumerate(values.get("gate") or (), 1)
+    ]
+    spec = build(SuiteSpec, values, str(file))
+    _check_suite(spec, file)
+    root = file.resolve().parent.parent
+    return Suite(
+        spec=spec,
+        tasks=tuple(load_task(root, name) for name in spec.tasks),
+        models=tuple(load_model(root, name) for name in spec.models),
+    )
+
+
+def _check_suite(spec: SuiteSpec, file: Path) -> None:
+    if spec.baseline not in spec.models:
+        raise ConfigError(
+            f"{file}: baseline '{spec.baseline}' is not among models {list(spec.models)}; "
+            "add it, or set baseline= to one of them"
+        )
+    for name in ("tasks", "models"):
+        listed = getattr(spec, name)
+        if len(set(listed)) != len(listed) or not listed:
+            raise ConfigError(f"{file}: {name} must name at least one, each once: {list(listed)}")
+    for name in (*spec.measures, spec.primary, *(rule.measure for rule in spec.gate)):
+        _check_measure(name or spec.primary, file)
+    if spec.engine not in ("auto", "inline", "ray"):
+        raise unknown_name("engine", spec.engine, ("auto", "inline", "ray"))
+    strangers = {name for rule in spec.gate for name in rule.challengers} - set(spec.models)
+    if strangers:
+        # models=[...] may leave a gated model out on purpose: its rules then have nothing to judge
+        unknown = sorted(strangers - {path.stem for path in _siblings(file, "models")})
+        if unknown:
+            raise unknown_name("challenger in a gate rule", unknown[0], spec.models)
+
+
+def _check_measure(name: str, file: Path) -> None:
+    try:
+        metrics.parse_measure(name)
+    except metrics.MetricError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _siblings(file: Path, kind: str) -> list[Path]:
+    return sorted((file.resolve().parent.parent / kind).glob("*.yaml"))
+
+
+def load_task(root: Path, name: str) -> TaskSpec:
+    """The task of that name below `root`/tasks; its folder becomes absolute."""
+    file = _named_file(root, "tasks", name)
+    values = read_yaml(file)
+    values.setdefault("name", file.stem)
+    spec = build(TaskSpec, values, str(file))
+    return replace(spec, folder=str((file.parent / spec.folder).resolve()))
+
+
+def load_model(root: Path, name: str) -> ModelSpec:
+    """The model of that name below `root`/models, its adapter's parameters in `params`."""
+    file = _named_file(root, "models", name)
+    values = read_yaml(file)
+    values.setdefault("name", file.stem)
+    kind = values.get("adapter", "")
+    if kind not in ADAPTERS:
+        raise unknown_name(f"adapter in {file}", str(kind), ADAPTERS)
+    params = ADAPTERS[kind].params
+    own = {field.name for field in fields(ModelSpec)} - {"params"}
+    settings = {key: value for key, value in values.items() if key not in own}
+    common = {key: value for key, value in values.items() if key in own}
+    known = own | {field.name for field in fields(params)}
+    _reject_unknown(settings, known, str(file))
+    spec = build(ModelSpec, common, str(file))
+    return replace(spec, params=build(params, settings, str(file)))
+
+
+def load_cluster(root: Path, name: str) -> ClusterSpec:
+    """A cluster file's content; a name with `:` or `auto` is taken for a Ray address itself."""
+    if name == "auto" or ":" in name:
+        return ClusterSpec(name=name, address=name)
+    file = _named_file(root, "clusters", name)
+    values = read_yaml(file)
+    values.setdefault("name", file.stem)
+    return build(ClusterSpec, values, str(file))
+
+
+def _named_file(root: Path, kind: str, name: str) -> Path:
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    file = root / kind / f"{name}.yaml"
+    if not file.is_file():
+        known = [path.stem for path in (root / kind).glob("*.yaml")]
+        raise unknown_name(f"{kind.removesuffix('s')} (no file {file})", name, known)
+    return file
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A YAML mapping with `${oc.env:NAME}` resolved; ConfigError with the parser's line."""
+    import yaml
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        values = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}; check the path") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    except OmegaConfBaseException as error:
+        raise ConfigError(
+            f"{file}: {str(error).splitlines()[0]}; set that variable or write the value"
+        ) from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} must hold `key: value` lines")
+    return {str(key): value for key, value in values.items()}
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """`key=value` words, values read as YAML (`models=[a,b]`, `workers=2`)."""
+    import yaml
+
+    values: dict[str, Any] = {}
+    for word in overrides:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"'{word}' is no override; write key=value, as in workers=2")
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"override '{word}': the value is not YAML") from error
+    return values
+
+
+def build(kind: type[Built], values: Mapping[str, Any], where: str) -> Built:
+    """A frozen dataclass from a mapping; ConfigError for unknown, missing or ill-typed keys."""
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    _reject_unknown(values, known, where)
+    missing = [
+        name
+        for name, field in known.items()
+        if name not in values and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{where}: key '{missing[0]}' is missing")
+    hints = get_type_hints(kind)
+    return kind(**{key: _typed(hints[key], values[key], f"{where}: {key}") for key in values})
+
+
+def _reject_unknown(values: Mapping[str, Any], known: Any, where: str) -> None:
+    for key in values:
+        if key not in known:
+            raise unknown_name(f"key in {where}", key, known)
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the annotated type; integers pass for floats, lists become tuples."""
+    origin = get_origin(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _one_of(get_args(hint), value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where}: must be a list, is {value!r}")
+        return tuple(_typed(get_args(hint)[0], item, where) for item in value)
+    if origin is dict:
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise ConfigError(f"{where}: must be {getattr(hint, '__name__', hint)}, is {value!r}")
+
+
+def _one_of(choices: tuple[Any, ...], value: Any, where: str) -> Any:
+    for choice in choices:
+        if choice is type(None):
+            if value is None:
+                return None
+            continue
+        try:
+            return _typed(choice, value, where)
+        except ConfigError:
+            continue
+    names = " or ".join(getattr(choice, "__name__", str(choice)) for choice in choices)
+    raise ConfigError(f"{where}: must be {names}, is {value!r}")

@@ -1,0 +1,52 @@
+"""`rerank report SUITE`: report.html, report.md and report.json with the same numbers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rerank.reporting import render_html, render_markdown
+
+from jobs.config import Suite
+from jobs.console import say
+from jobs.evaluate import findings_of
+from jobs.freeze import frozen_tasks
+from jobs.suite_arguments import add_suite_arguments, suite_of
+from rerank.circumstances import describe_process
+from rerank.store import Store, json_bytes
+from rerank.summary import Findings, document
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_suite_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    suite, store = suite_of(arguments)
+    findings = findings_of(suite, store, frozen_tasks(suite, store))
+    say(f"report: {write_report(suite, store, findings)}")
+    return 0
+
+
+def write_report(suite: Suite, store: Store, findings: Findings) -> Path:
+    """The three files of a report; the path of the HTML."""
+    report = document(findings, suite.models, environment(findings))
+    folder = f"reports/{suite.spec.name}"
+    store.write(f"{folder}/report.json", json_bytes(report))
+    store.write(f"{folder}/report.md", render_markdown(report).encode("utf-8"))
+    store.write(f"{folder}/report.html", render_html(report).encode("utf-8"))
+    return store.path(f"{folder}/report.html")
+
+
+def environment(findings: Findings) -> list[tuple[str, str]]:
+    """What the numbers were made with; circumstances, none of which identifies a run."""
+    here = describe_process()
+    rows = [(name, str(here[name])) for name in ("platform", "python", "git_commit")]
+    rows += [(name, str(version)) for name, version in here["packages"].items() if version]
+    for system in findings.systems:
+        workers = {
+            " · ".join(f"{key} {value}" for key, value in sorted(receipt["worker"].items()))
+            for receipt in system.run.receipts().values()
+        }
+        rows += [(f"{system.model} on {system.task}", worker) for worker in sorted(workers)]
+    return rows

@@ -1,0 +1,64 @@
+"""Two systems on the same queries: the deltas, summed up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics.arrays import Array
+from metrics.errors import MetricError
+
+
+@dataclass(frozen=True)
+class PairedSummary:
+    """Distribution of per-query deltas b - a; all NaN but the counts where n = 0.
+
+    improved, tied, regressed: queries with delta > 0, exactly 0, < 0; no tolerance, since equal
+        rankings give equal values to the last bit.
+    effect_size: mean / standard deviation of the deltas (Cohen's d_z); NaN where all are equal.
+    left_out: queries without a value in one of the systems.
+    """
+
+    n: int
+    mean: float
+    median: float
+    p05: float
+    p25: float
+    p75: float
+    p95: float
+    improved: int
+    tied: int
+    regressed: int
+    effect_size: float
+    left_out: int
+
+
+def paired_deltas(a: Array, b: Array) -> PairedSummary:
+    """Summary of b - a: baseline a, challenger b, (n,) each, aligned by query; NaN left out."""
+    before, after = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if before.shape != after.shape or before.ndim != 1:
+        raise MetricError(
+            f"paired values have shapes {before.shape} and {after.shape}; align both by query first"
+        )
+    deltas = after - before
+    deltas = deltas[~np.isnan(deltas)]
+    n = len(deltas)
+    spread = float(np.std(deltas, ddof=1)) if n > 1 else 0.0
+    mean = float(np.mean(deltas)) if n else float("nan")
+    quantiles = np.quantile(deltas, [0.05, 0.25, 0.5, 0.75, 0.95]) if n else np.full(5, np.nan)
+    p05, p25, median, p75, p95 = map(float, quantiles)
+    return PairedSummary(
+        n=n,
+        mean=mean,
+        median=median,
+        p05=p05,
+        p25=p25,
+        p75=p75,
+        p95=p95,
+        improved=int(np.count_nonzero(deltas > 0)),
+        tied=int(np.count_nonzero(deltas == 0)),
+        regressed=int(np.count_nonzero(deltas < 0)),
+        effect_size=mean / spread if spread > 0 else float("nan"),
+        left_out=len(before) - n,
+    )

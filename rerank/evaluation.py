@@ -1,0 +1,199 @@
+"""Evaluate: scores of a complete run become values per query, with what a reader must know beside.
+
+A pair without a score ranks behind every pair with one, and is counted; a judged query without
+candidates is worth 0 and is counted. Nothing disappears from a mean without being named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import metrics
+from rerank.errors import FrozenDataError
+from rerank.frozen import FrozenTask
+from rerank.runs import Run
+from rerank.schemas import table_of
+from rerank.slices import Slice, slice_members
+from rerank.suites import SuiteSpec
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """What evaluation needs of a frozen task, without the texts: judgments, ranks, weights."""
+
+    task: FrozenTask
+    judgments: metrics.Judgments
+    query_ids: np.ndarray  # object, one an evaluated query, sorted by bytes
+    weights: np.ndarray  # float64, aligned with query_ids
+    candidate_queries: np.ndarray  # object, one a candidate row
+    candidate_docs: np.ndarray  # object
+    ranks: np.ndarray  # int64, 1-based stage-1 rank
+    injected: np.ndarray  # bool
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Query id -> text, for the report."""
+        table = self.task.queries
+        return dict(zip(table["query_id"].to_pylist(), table["query"].to_pylist(), strict=True))
+
+
+def view_task(task: FrozenTask) -> TaskView:
+    """Read a frozen task's judgments, query weights and candidate ids."""
+    columns = ["query_id", "doc_id", "rank", "injected"]
+    tables = [task.candidates(shard).select(columns) for shard in task.shards]
+    rows = pa.concat_tables(tables) if tables else None
+    judged = task.judgments
+    return TaskView(
+        task=task,
+        judgments=metrics.Judgments(
+            query_ids=_objects(judged["query_id"]),
+            doc_ids=_objects(judged["doc_id"]),
+            grades=judged["grade"].to_numpy().astype(np.float64),
+        ),
+        query_ids=_objects(task.queries["query_id"]),
+        weights=task.queries["weight"].to_numpy().astype(np.float64),
+        candidate_queries=_objects(rows["query_id"]) if rows else np.empty(0, dtype=object),
+        candidate_docs=_objects(rows["doc_id"]) if rows else np.empty(0, dtype=object),
+        ranks=rows["rank"].to_numpy().astype(np.int64) if rows else np.empty(0, dtype=np.int64),
+        injected=_bools(rows["injected"]) if rows else np.empty(0, dtype=bool),
+    )
+
+
+@dataclass(frozen=True)
+class SystemEvaluation:
+    """One model on one task: values per query and the counts that qualify them."""
+
+    run: Run
+    view: TaskView
+    evaluation: metrics.Evaluation
+    failed_pairs: int
+    failed_queries: frozenset[str]  # queries with at least one pair without a score
+    truncated_pairs: int
+    truncated_queries: frozenset[str]
+    pairs: int
+
+    @property
+    def task(self) -> str:
+        return self.run.task.name
+
+    @property
+    def model(self) -> str:
+        return self.run.model
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        return self.evaluation.query_ids
+
+    def values(self, measure: str) -> np.ndarray:
+        """(n_queries,) float64, aligned with `query_ids`."""
+        return np.asarray(self.evaluation.values[measure], dtype=np.float64)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Traffic weights aligned with `query_ids`."""
+        known = dict(zip(self.view.query_ids.tolist(), self.view.weights.tolist(), strict=True))
+        return np.array([known[query_id] for query_id in self.query_ids], dtype=np.float64)
+
+    @cached_property
+    def valid(self) -> np.ndarray:
+        """bool: queries whose every pair has a score."""
+        return np.array([query not in self.failed_queries for query in self.query_ids], dtype=bool)
+
+    def slices(self, attributes: Sequence[str]) -> dict[Slice, np.ndarray]:
+        task = self.view.task
+        return slice_members(self.query_ids, task.queries, task.judgments, attributes)
+
+
+def evaluate_run(run: Run, view: TaskView, suite: SuiteSpec) -> SystemEvaluation:
+    """Values of the suite's measures for one complete run; IncompleteRun where it is not."""
+    scores = run.scores()
+    query_ids, doc_ids = _objects(scores["query_id"]), _objects(scores["doc_id"])
+    check_alignment(run, view, query_ids, doc_ids)
+    failed = _bools(pc.is_valid(scores["failure"]))
+    truncated = _bools(scores["truncated"])
+    values = scores["score"].to_numpy(zero_copy_only=False).astype(np.float64)
+    evaluation = metrics.evaluate(
+        metrics.Run(query_ids=query_ids, doc_ids=doc_ids, scores=values, positions=view.ranks),
+        view.judgments,
+        evaluated_measures(suite),
+        metrics.Conventions(tie=suite.tie, no_relevant=suite.no_relevant, on_bad_score="worst"),
+    )
+    return SystemEvaluation(
+        run=run,
+        view=view,
+        evaluation=evaluation,
+        failed_pairs=int(failed.sum()),
+        failed_queries=frozenset(query_ids[failed].tolist()),
+        truncated_pairs=int(truncated.sum()),
+        truncated_queries=frozenset(query_ids[truncated].tolist()),
+        pairs=len(values),
+    )
+
+
+def check_alignment(run: Run, view: TaskView, query_ids: np.ndarray, doc_ids: np.ndarray) -> None:
+    """Scores are joined by (query, document), never by position alone: both must agree."""
+    same = len(query_ids) == len(view.candidate_queries) and bool(
+        np.all(query_ids == view.candidate_queries) and np.all(doc_ids == view.candidate_docs)
+    )
+    if not same:
+        raise FrozenDataError(
+            f"scores of {run.model} on {run.task.name} ({run.fingerprint}) are not of the rows of "
+            f"candidates {run.task.fingerprint}; replay the run again"
+        )
+
+
+def evaluated_measures(suite: SuiteSpec) -> list[str]:
+    """The suite's measures, its gate's, and what the report always shows."""
+    asked = [*suite.measures, suite.primary, *(rule.measure for rule in suite.gate if rule.measure)]
+    always = ["unjudged@10", "candidate_recall", "candidate_coverage"]
+    ceilings = [f"oracle({suite.primary})", f"headroom({suite.primary})"]
+    return list(dict.fromkeys([*asked, *always, *ceilings]))
+
+
+def retrieved_recall(view: TaskView) -> float | None:
+    """Mean candidate recall without the injected rows; None where nothing was injected."""
+    if not view.injected.any():
+        return None
+    kept = ~view.injected
+    evaluation = metrics.evaluate(
+        metrics.Run(
+            query_ids=view.candidate_queries[kept],
+            doc_ids=view.candidate_docs[kept],
+            scores=-view.ranks[kept].astype(np.float64),
+            positions=view.ranks[kept],
+        ),
+        view.judgments,
+        ["candidate_recall"],
+        metrics.Conventions(),
+    )
+    return float(np.nanmean(evaluation.values["candidate_recall"]))
+
+
+def query_metrics_table(systems: Sequence[SystemEvaluation]) -> pa.Table:
+    """Long form: task, model, query_id, measure, value; undefined values are null."""
+    columns: dict[str, list[object]] = {
+        name: [] for name in ("task", "model", "query_id", "measure", "value")
+    }
+    for system in systems:
+        for measure in system.evaluation.values:
+            values = system.values(measure).tolist()
+            columns["task"] += [system.task] * len(values)
+            columns["model"] += [system.model] * len(values)
+            columns["query_id"] += system.query_ids
+            columns["measure"] += [measure] * len(values)
+            columns["value"] += [None if value != value else value for value in values]
+    return table_of("query_metrics", columns)
+
+
+def _objects(column: pa.ChunkedArray) -> np.ndarray:
+    return np.array(column.to_pylist(), dtype=object)
+
+
+def _bools(column: pa.ChunkedArray) -> np.ndarray:
+    return np.array(column.to_pylist(), dtype=bool)

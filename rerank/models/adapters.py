@@ -1,0 +1,122 @@
+"""The table of model kinds. A model of a known kind is one YAML file, a new kind one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+from rerank.errors import ScoringError, unknown_name
+from rerank.models.bi_encoder import BiEncoderParams
+from rerank.models.first_stage import FirstStageParams
+from rerank.models.overlap import OverlapParams
+from rerank.models.pair_encoder import PairEncoderParams
+from rerank.models.weights import resolve_folder
+from rerank.records import LoadedWeights, ModelSpec, Placement, Scorer
+from rerank.scoring import SCORING_VERSION
+
+Load = Callable[[ModelSpec, Placement], Scorer]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One kind of model.
+
+    params: frozen dataclass of its settings, whose fields stand beside ModelSpec's in the YAML;
+    load: makes the scorer, and is the only place that may import torch; weightless: it has no
+    weights, so nothing is resolved, downloaded or placed on a device.
+    """
+
+    params: type[Any]
+    load: Load
+    weightless: bool
+    description: str
+
+
+def adapter_of(spec: ModelSpec) -> Adapter:
+    """The row of `spec.adapter`; ConfigError names the known ones."""
+    if spec.adapter not in ADAPTERS:
+        raise unknown_name("adapter", spec.adapter, ADAPTERS)
+    return ADAPTERS[spec.adapter]
+
+
+def load_scorer(spec: ModelSpec, placement: Placement) -> Scorer:
+    """Load the model, ready to score. `spec.params` None takes the adapter's defaults.
+
+    ScoringError: weights are missing, unreadable or incomplete, or contradict the configuration.
+    """
+    adapter = adapter_of(spec)
+    if spec.params is not None and not isinstance(spec.params, adapter.params):
+        raise ScoringError(
+            f"model '{spec.name}': params are {type(spec.params).__name__}, "
+            f"adapter '{spec.adapter}' takes {adapter.params.__name__}"
+        )
+    return adapter.load(spec, placement)
+
+
+def resolve_weights(spec: ModelSpec) -> LoadedWeights:
+    """Where the model's files are and what identifies them; downloads or converts if need be.
+
+    A weightless adapter has folder '' and revision 'none'. ScoringError says what is missing and
+    what to do.
+    """
+    if adapter_of(spec).weightless:
+        return LoadedWeights(folder="", revision="none", origin="")
+    return resolve_folder(spec)
+
+
+def model_identity(spec: ModelSpec, placement: Placement, weights: LoadedWeights) -> dict[str, Any]:
+    """Everything of a model that can change a score, as JSON types; the rest is circumstance.
+
+    Names, paths, licences, GPUs and batch sizes stay out, so the same recipe on the same weights
+    has the same identity wherever its files lie.
+    """
+    params = spec.params if spec.params is not None else adapter_of(spec).params()
+    return {
+        "adapter": spec.adapter,
+        "params": asdict(params),
+        "weights": weights.revision,
+        "max_length": spec.max_length,
+        "dtype": placement.dtype,
+        "attention": placement.attention,
+        "scoring_version": SCORING_VERSION,
+    }
+
+
+def _lazily(module: str) -> Load:
+    """The `load` of a module of this package, imported when the first model is loaded."""
+
+    def load(spec: ModelSpec, placement: Placement) -> Scorer:
+        scorer: Scorer = import_module(f"rerank.models.{module}").load(spec, placement)
+        return scorer
+
+    return load
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "first_stage": Adapter(
+        params=FirstStageParams,
+        load=_lazily("first_stage"),
+        weightless=True,
+        description="the order of stage 1, without a reranker: the baseline",
+    ),
+    "overlap": Adapter(
+        params=OverlapParams,
+        load=_lazily("overlap"),
+        weightless=True,
+        description="shared words and CJK character bigrams; no weights, for tests and as a floor",
+    ),
+    "bi_encoder": Adapter(
+        params=BiEncoderParams,
+        load=_lazily("bi_encoder"),
+        weightless=False,
+        description="query and document embedded apart, score = similarity of the embeddings",
+    ),
+    "pair_encoder": Adapter(
+        params=PairEncoderParams,
+        load=_lazily("pair_encoder"),
+        weightless=False,
+        description="cross-encoder: an encoder reads both texts together, score = raw logit",
+    ),
+}

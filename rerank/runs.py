@@ -1,0 +1,151 @@
+"""A run on disk: one model over one frozen task, shard by shard.
+
+runs/TASK/MODEL/FINGERPRINT/
+  run.json                        identity and circumstances
+  scores/00007.ATTEMPT.parquet    the scores of a shard; garbage until a receipt names it
+  receipts/00007.json             the commit point: names and hashes the score file
+  failures/00007.json             why a shard has no receipt
+  attempts/00007/                 the ledger of a shard in work
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from rerank.errors import FrozenDataError, IncompleteRun
+from rerank.fingerprint import fingerprint, sha256_bytes
+from rerank.frozen import FrozenTask, Shard
+from rerank.schemas import check_table
+from rerank.store import Store, table_from_bytes
+
+POISONED = "poisoned"  # kind of failure that only --retry-failed takes up again
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model over one frozen task; `identity` is all that can change its scores."""
+
+    store: Store
+    task: FrozenTask
+    model: str
+    identity: dict[str, Any]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint({"task": self.task.fingerprint, "model": self.identity})
+
+    @cached_property
+    def key(self) -> str:
+        return f"runs/{self.task.name}/{self.model}/{self.fingerprint}"
+
+    def receipt(self, shard: Shard) -> dict[str, Any] | None:
+        """The shard's receipt if it is valid: same run, same candidates, score file intact."""
+        key = f"{self.key}/receipts/{shard.name}.json"
+        if not self.store.exists(key):
+            return None
+        receipt: dict[str, Any] = self.store.read_json(key)
+        valid = (
+            receipt.get("fingerprint") == self.fingerprint
+            and receipt.get("candidates") == shard.content
+            and self._score_bytes(receipt) is not None
+        )
+        return receipt if valid else None
+
+    def _score_bytes(self, receipt: dict[str, Any]) -> bytes | None:
+        """The bytes a receipt names, None where they are missing or others."""
+        try:
+            data = self.store.read(f"{self.key}/scores/{receipt['file']}")
+        except (FileNotFoundError, KeyError):
+            return None
+        return data if sha256_bytes(data) == receipt["sha256"] else None
+
+    def receipts(self) -> dict[int, dict[str, Any]]:
+        """Shard number -> valid receipt."""
+        found = {shard.number: self.receipt(shard) for shard in self.task.shards}
+        return {number: receipt for number, receipt in found.items() if receipt is not None}
+
+    def failure(self, shard: Shard) -> dict[str, Any] | None:
+        """Why the shard could not be scored, if it could not."""
+        key = f"{self.key}/failures/{shard.name}.json"
+        if not self.store.exists(key):
+            return None
+        failure: dict[str, Any] = self.store.read_json(key)
+        return failure
+
+    def missing(self) -> list[Shard]:
+        """Shards without a valid receipt."""
+        done = self.receipts()
+        return [shard for shard in self.task.shards if shard.number not in done]
+
+    def todo(self) -> list[Shard]:
+        """What a replay has to do: the missing shards that are not poisoned, longest first."""
+        waiting = [shard for shard in self.missing() if not self.poisoned(shard)]
+        return sorted(waiting, key=lambda shard: (-shard.characters, shard.number))
+
+    def poisoned(self, shard: Shard) -> bool:
+        failure = self.failure(shard)
+        return failure is not None and failure["kind"] == POISONED
+
+    def forget_failures(self) -> int:
+        """Take up again what failed: poisoned shards, and shards with failed rows. How many."""
+        count = 0
+        for shard in self.task.shards:
+            receipt = self.receipt(shard)
+            failed_rows = receipt is not None and receipt["failed"] > 0
+            if not (failed_rows or self.failure(shard)):
+                continue
+            count += 1
+            self.store.remove(f"{self.key}/failures/{shard.name}.json")
+            if failed_rows:
+                self.store.remove(f"{self.key}/receipts/{shard.name}.json")
+            for name in self.store.files(f"{self.key}/attempts/{shard.name}"):
+                self.store.remove(f"{self.key}/attempts/{shard.name}/{name}")
+        return count
+
+    def scores(self) -> pa.Table:
+        """All scores, sorted as the candidates are; IncompleteRun where a shard is missing."""
+        receipts = self.receipts()
+        self.require_complete(receipts)
+        tables = [self.shard_scores(shard, receipts[shard.number]) for shard in self.task.shards]
+        return pa.concat_tables(tables) if tables else check_table(_no_scores(), "scores", self.key)
+
+    def shard_scores(self, shard: Shard, receipt: dict[str, Any]) -> pa.Table:
+        """The scores of one shard; FrozenDataError where they are not the receipt's."""
+        data = self._score_bytes(receipt)
+        where = str(self.store.path(f"{self.key}/scores/{receipt['file']}"))
+        if data is None:
+            raise FrozenDataError(f"{where} does not match its receipt; replay the run again")
+        table = check_table(
+            table_from_bytes(data, where).replace_schema_metadata(), "scores", where
+        )
+        if table.num_rows != shard.rows:
+            raise FrozenDataError(f"{where} holds {table.num_rows} rows, its shard {shard.rows}")
+        return table
+
+    def require_complete(self, receipts: dict[int, dict[str, Any]] | None = None) -> None:
+        """IncompleteRun with the missing shards and the command that finishes them."""
+        done = self.receipts() if receipts is None else receipts
+        missing = [shard.number for shard in self.task.shards if shard.number not in done]
+        if missing:
+            raise IncompleteRun(
+                f"run {self.model} on {self.task.name} ({self.fingerprint}) lacks "
+                f"{len(missing)} of {len(self.task.shards)} shards ({abbreviate(missing)}); "
+                "finish it with the same `rerank run` or `rerank replay` command"
+                + (", adding --retry-failed" if any(map(self.poisoned, self.task.shards)) else "")
+            )
+
+
+def abbreviate(numbers: list[int], limit: int = 8) -> str:
+    """`3, 5, 9 … and 4 more`."""
+    shown = ", ".join(str(number) for number in numbers[:limit])
+    return shown + (f" … and {len(numbers) - limit} more" if len(numbers) > limit else "")
+
+
+def _no_scores() -> pa.Table:
+    from rerank.schemas import SCHEMAS
+
+    return SCHEMAS["scores"].empty_table()

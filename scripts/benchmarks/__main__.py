@@ -1,0 +1,30 @@
+"""`scripts/bench NAME`: a readable table, and as the last line one JSON object with the figures."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+
+# name -> what it measures; the module of the same name has `add_arguments` and `run`
+BENCHMARKS = {
+    "overhead": "pairs/s of `rerank replay` over a bare loop on the same batches; goal 0.95",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    names = parser.add_subparsers(dest="name", required=True)
+    for name, help_text in BENCHMARKS.items():
+        child = names.add_parser(name, help=help_text, description=help_text)
+        module = importlib.import_module(f"scripts.benchmarks.{name}")
+        module.add_arguments(child)
+        child.set_defaults(run=module.run)
+    arguments = parser.parse_args()
+    print(json.dumps(arguments.run(arguments)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

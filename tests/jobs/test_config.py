@@ -1,0 +1,103 @@
+"""Configuration: what is wrong is said with file, key, and the nearest spelling."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.config import load_model, load_suite, load_task
+from rerank.errors import ConfigError
+from rerank.models.adapters import ADAPTERS
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> Path:
+    """A configs folder with one suite, task and model."""
+    files = {
+        "suites/s.yaml": {"tasks": ["t"], "models": ["overlap"], "baseline": "overlap"},
+        "tasks/t.yaml": {"folder": "texts", "depth": 7},
+        "models/overlap.yaml": {"adapter": "overlap"},
+    }
+    for name, values in files.items():
+        path = tmp_path / "configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    return tmp_path / "configs"
+
+
+def edit(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_names_stand_for_files_and_folders_are_the_files_own(configs: Path) -> None:
+    """A task's folder is relative to its YAML, wherever the command runs."""
+    suite = load_suite(configs / "suites/s.yaml", ["workers=2", "measures=[nDCG@5]", "seed=3"])
+    assert (suite.spec.name, suite.spec.workers, suite.spec.seed) == ("s", 2, 3)
+    assert suite.spec.measures == ("nDCG@5",)
+    assert suite.tasks[0].folder == str(configs / "tasks/texts")
+    assert (suite.tasks[0].depth, suite.models[0].adapter) == (7, "overlap")
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "words"),
+    [
+        ("suites/s.yaml", {"taskz": []}, ["s.yaml", "'taskz'", "Did you mean 'tasks'"]),
+        (
+            "suites/s.yaml",
+            {"models": ["overlap", "overlapp"]},
+            ["unknown model", "Did you mean 'overlap'"],
+        ),
+        ("suites/s.yaml", {"tasks": ["u"]}, ["unknown task", "Known: t"]),
+        ("suites/s.yaml", {"baseline": "b"}, ["baseline 'b'"]),
+        ("suites/s.yaml", {"samples": "many"}, ["samples", "must be int", "'many'"]),
+        ("suites/s.yaml", {"samples": True}, ["samples", "must be int"]),
+        ("suites/s.yaml", {"gate": [{"max_dorp": 1}]}, ["gate rule 1", "Did you mean 'max_drop'"]),
+        ("tasks/t.yaml", {"dept": 3}, ["t.yaml", "Did you mean 'depth'"]),
+        ("models/overlap.yaml", {"adapter": "overlab"}, ["adapter", "Did you mean 'overlap'"]),
+        ("models/overlap.yaml", {"max_lenght": 3}, ["Did you mean 'max_length'"]),
+        ("models/overlap.yaml", {"num_gpus": "two"}, ["num_gpus", "must be float"]),
+    ],
+)
+def test_a_wrong_key_or_value_is_one_sentence(
+    configs: Path, file: str, values: dict, words: list[str]
+) -> None:
+    """File, key and the nearest known spelling."""
+    edit(configs / file, **values)
+    with pytest.raises(ConfigError) as caught:
+        load_suite(configs / "suites/s.yaml")
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_broken_yaml_and_missing_variables_name_the_file(
+    configs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser's line, the variable's name."""
+    path = configs / "tasks/t.yaml"
+    path.write_text("a: [1\nb: 2")
+    with pytest.raises(ConfigError, match=r"t\.yaml is not YAML.*line 2"):
+        load_task(configs, "t")
+    monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
+    path.write_text("folder: ${oc.env:NOT_SET_ANYWHERE}/x")
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
+        load_task(configs, "t")
+    with pytest.raises(ConfigError, match="is no override"):
+        load_suite(configs / "suites/s.yaml", ["workers"])
+
+
+@pytest.mark.parametrize("kind", ["models", "tasks", "suites"])
+def test_every_file_of_the_project_loads(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With RERANK_DATA set to anything: loading reads no data."""
+    monkeypatch.setenv("RERANK_DATA", "/data")
+    files = sorted((ROOT / "configs" / kind).glob("*.yaml"))
+    assert files
+    for file in files:
+        if kind == "models":
+            model = load_model(ROOT / "configs", file.stem)
+            assert isinstance(model.params, ADAPTERS[model.adapter].params)
+        elif kind == "tasks":
+            assert load_task(ROOT / "configs", file.stem).name == file.stem
+        else:
+            assert load_suite(file).spec.name == file.stem
