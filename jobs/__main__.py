@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "evaluate": "turn scores into measures, per query and on average",
     "compare": "paired deltas against the baseline, slices and the release gate",
     "report": "write report.html, report.md and report.json",
+    "export": "write the scores as TREC runs and the judgments as TREC qrels",
     "status": "what is frozen, which runs are complete, what is missing and how to finish it",
     "measures": "list the measures with one line each",
     "models": "list the models of the configs folder and the adapters",

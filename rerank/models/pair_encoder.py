@@ -34,8 +34,9 @@ class PairEncoderParams:
     token_type_ids: auto passes them where the tokenizer makes them, drop never does.
     label_index: the logit to take where the head has several; null demands exactly one.
     keep_head_fp32: compute the head in fp32 whatever the dtype: bf16 logits come in steps of 1/16.
-    split_special_tokens: read "</s>" inside a text as text; false reads it as the special token, as
-        sentence-transformers does.
+    split_special_tokens: read "[SEP]" inside a text as text where the tokenizer can (a Unigram one,
+        XLM-R's, cannot: its specials are ordinary pieces too); false reads it as the special
+        token, as sentence-transformers does.
     pad_token: an existing token to pad with, for tokenizers that have none.
     """
 

@@ -63,6 +63,7 @@ def load_model(
     shape; transformers would fill them with random numbers.
     """
     import transformers
+    from safetensors import SafetensorError
 
     transformers.utils.logging.set_verbosity_error()  # its load report goes into our error
     transformers.utils.logging.disable_progress_bar()
@@ -73,9 +74,10 @@ def load_model(
             attn_implementation=placement.attention,
             trust_remote_code=spec.trust_code,
             use_safetensors=True,
+            ignore_mismatched_sizes=True,  # they are reported, and refused below
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise _unloadable(spec, folder, "model", error) from error
     wrong = [key for key in info["missing_keys"] if key.split(".")[0] not in unused]
     wrong += [str(key[0]) for key in info["mismatched_keys"]]

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from rerank.reporting import markdown
-from rerank.reporting.charts import MOST_BARS, Scale, axis, interval_row, scale_of, waterfall
+from rerank.reporting.charts import MOST_BARS, Scale, scale_of, waterfall
+from rerank.reporting.delta_tables import (
+    forest_table,
+    measures_table,
+    overview_table,
+    queries_table,
+)
 from rerank.reporting.markup import Markup, bullets, details, element, join, paragraph
-from rerank.reporting.schema import Comparison, QueryDelta, Report, SliceDelta
+from rerank.reporting.schema import Comparison, Report
 from rerank.reporting.selection import compared_pairs, comparison_of, task_title
-from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table, row
-from rerank.reporting.visible import clipped
+from rerank.reporting.table import html_table, markdown_table
 from rerank.reporting.wording import (
-    READINGS,
-    bounds,
+    IN_WORDS,
     confidence_name,
     count,
     interval_text,
-    number,
     read_delta,
     signed,
 )
 
 NOTHING = "Nothing to compare: no system was run beside the baseline."
+OVERVIEW = (
+    "Every delta is challenger minus baseline on the same queries. An interval that contains 0 "
+    "shows no difference, which is not the same as showing that there is none."
+)
 MANY_SLICES = (
     "Intervals of slices are not corrected for their number: among many slices a few exclude 0 by "
     "chance. Slices may overlap. Grey: fewer queries than the suite asks for."
@@ -30,13 +37,25 @@ MANY_SLICES = (
 def comparisons_html(report: Report) -> Markup:
     if not report["comparisons"]:
         return paragraph(NOTHING)
-    return join(_pair_html(report, *pair) for pair in compared_pairs(report))
+    pairs = compared_pairs(report)
+    return join(
+        [
+            paragraph(OVERVIEW),
+            html_table(overview_table(report)),
+            *(_pair_html(report, *pair) for pair in pairs),
+        ]
+    )
 
 
 def comparisons_markdown(report: Report) -> str:
     if not report["comparisons"]:
         return NOTHING
-    return markdown.blocks(*(_pair_markdown(report, *pair) for pair in compared_pairs(report)))
+    pairs = compared_pairs(report)
+    return markdown.blocks(
+        OVERVIEW,
+        markdown_table(overview_table(report)),
+        *(_pair_markdown(report, *pair) for pair in pairs),
+    )
 
 
 def _pair_html(report: Report, challenger: str, task: str) -> Markup:
@@ -114,7 +133,7 @@ def delta_sentence(report: Report, main: Comparison) -> str:
     delta = main["delta"]
     if delta["mean"] is None:
         return f"{main['measure']}: no query has a value in both systems."
-    reading = READINGS[read_delta(delta["mean"], main["interval"])]
+    reading = IN_WORDS[read_delta(delta["mean"], main["interval"])]
     weighted = main.get("weighted_delta")
     traffic = (
         f", traffic-weighted {signed(weighted)}"
@@ -124,7 +143,8 @@ def delta_sentence(report: Report, main: Comparison) -> str:
     return (
         f"{main['measure']} changes by {signed(delta['mean'])} on average "
         f"({confidence_name(report['suite']['confidence'])} "
-        f"{interval_text(main['interval'], delta=True)}, n={count(main['n'])}{traffic}): {reading}. "
+        f"{interval_text(main['interval'], delta=True)}, n={count(main['n'])}{traffic}): "
+        f"{reading} {main['baseline']}. "
         f"{count(main['improved'], 'query')} improved, {main['tied']:,} tied, "
         f"{main['regressed']:,} regressed. Median {signed(delta['median'])}; the middle half lies "
         f"between {signed(delta['p25'])} and {signed(delta['p75'])}, and one query in twenty is "
@@ -151,114 +171,4 @@ def _waterfall(report: Report, main: Comparison) -> Markup | None:
 def delta_scale(report: Report, measure: str) -> Scale:
     """One vertical scale for the waterfalls of all challengers, so that they can be compared."""
     found = [c for c in report["comparisons"] if c["measure"] == measure]
-    return scale_of([0.0, *(delta for c in found for _, delta in c["deltas"])])
-
-
-def forest_table(report: Report, main: Comparison) -> Table:
-    """The whole task, then its slices: mean delta and interval on one scale around 0."""
-    whole: SliceDelta = {
-        "attribute": "",
-        "value": "",
-        "n": main["n"],
-        "mean": main["delta"]["mean"],
-        "interval": main["interval"],
-        "improved": main["improved"],
-        "tied": main["tied"],
-        "regressed": main["regressed"],
-        "small": False,
-    }
-    entries = [whole, *main["slices"]]
-    scale = _forest_scale(entries)
-    columns = (
-        Column("Slice"),
-        Column("n", "number"),
-        Column("Delta plot", "picture", axis(scale, delta=True)),
-        Column("Mean delta", "number"),
-        Column(confidence_name(report["suite"]["confidence"]), "number"),
-        Column("Improved / tied / regressed", "number"),
-        Column("Reading"),
-    )
-    return Table(columns, [_forest_row(entry, scale) for entry in entries])
-
-
-def _forest_scale(entries: list[SliceDelta]) -> Scale:
-    """Holds 0 and the intervals of all slices that are not small; those may leave the plot."""
-    kept = [entry for entry in entries if not entry["small"]]
-    ends = [end for entry in kept for end in bounds(entry["interval"]) or ()]
-    return scale_of(
-        [0.0, *ends, *(entry["mean"] for entry in entries if entry["mean"] is not None)]
-    )
-
-
-def _forest_row(entry: SliceDelta, scale: Scale) -> Row:
-    whole = not entry["attribute"]
-    name = "whole task" if whole else f"{entry['attribute']}={entry['value']}"
-    reading = read_delta(entry["mean"], entry["interval"])
-    text = interval_text(entry["interval"], delta=True)
-    picture = interval_row(
-        scale,
-        entry["mean"],
-        entry["interval"],
-        tone=reading,
-        reference=0.0,
-        label=f"{name}: {signed(entry['mean'])} {text}",
-    )
-    small = ("small n",) if entry["small"] else ()
-    return row(
-        Cell(name, strong=whole, labels=small),
-        count(entry["n"]),
-        Cell(picture=picture),
-        Cell(signed(entry["mean"]), tone=reading),
-        text,
-        f"{entry['improved']:,} / {entry['tied']:,} / {entry['regressed']:,}",
-        Cell(READINGS[reading], tone=reading),
-        tone="small" if entry["small"] else "",
-    )
-
-
-def queries_table(main: Comparison, queries: list[QueryDelta]) -> Table:
-    columns = (
-        Column("Query", "prose"),
-        Column("Id", "code"),
-        Column(main["baseline"], "number"),
-        Column(main["challenger"], "number"),
-        Column("Delta", "number"),
-    )
-    rows = [
-        row(
-            clipped(entry["query"]),
-            clipped(entry["query_id"], 60),
-            number(entry["baseline"]),
-            number(entry["challenger"]),
-            Cell(signed(entry["delta"]), tone="worse" if entry["delta"] < 0 else "better"),
-        )
-        for entry in queries
-    ]
-    return Table(columns, rows)
-
-
-def measures_table(report: Report, challenger: str, task: str) -> Table:
-    found = [c for c in report["comparisons"] if (c["challenger"], c["task"]) == (challenger, task)]
-    columns = (
-        Column("Measure"),
-        Column("n", "number"),
-        Column("Mean delta", "number"),
-        Column(confidence_name(report["suite"]["confidence"]), "number"),
-        Column("Median", "number"),
-        Column("Improved / tied / regressed", "number"),
-        Column("Reading"),
-    )
-    return Table(columns, [_measure_row(entry) for entry in found])
-
-
-def _measure_row(entry: Comparison) -> Row:
-    reading = read_delta(entry["delta"]["mean"], entry["interval"])
-    return row(
-        entry["measure"],
-        count(entry["n"]),
-        Cell(signed(entry["delta"]["mean"]), tone=reading),
-        interval_text(entry["interval"], delta=True),
-        signed(entry["delta"]["median"]),
-        f"{entry['improved']:,} / {entry['tied']:,} / {entry['regressed']:,}",
-        Cell(READINGS[reading], tone=reading),
-    )
+    return scale_of([0.0, *(delta for c in found for _, delta in c["deltas"])], most_ticks=8)

@@ -109,7 +109,7 @@ def grades_table(task: Task) -> Table:
         )
         for grade, n in sorted(task["grades"].items(), key=lambda item: _grade_order(item[0]))
     ]
-    return Table(columns, rows)
+    return Table(columns, rows, compact=True)
 
 
 def _grade_order(grade: str) -> tuple[int, str]:

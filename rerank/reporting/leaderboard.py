@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rerank.reporting import markdown
 from rerank.reporting.charts import Scale, axis, interval_row, scale_of
-from rerank.reporting.markup import Markup, bullets, details, element, join, paragraph
+from rerank.reporting.gate import failed_sentences, gate_html, gate_sentence, gate_table
+from rerank.reporting.markup import Markup, bullets, chip, details, element, join, paragraph
 from rerank.reporting.schema import MACRO, Interval, Report, Result
 from rerank.reporting.selection import (
     compared_delta,
@@ -30,6 +31,7 @@ from rerank.reporting.wording import (
     signed,
 )
 
+SYNTHETIC = "synthetic labels"
 TONES = {"better": "better", "worse": "worse"}
 
 
@@ -37,9 +39,10 @@ def verdict_html(report: Report) -> Markup:
     boards = [_board_html(report, place) for place in places(report)]
     return join(
         [
-            _gate_html(report),
-            *boards,
+            gate_html(report),
             bullets(report["warnings"], class_="warnings"),
+            *boards,
+            paragraph(interval_note(report), class_="fine"),
         ]
     )
 
@@ -49,89 +52,19 @@ def verdict_markdown(report: Report) -> str:
     return markdown.blocks(
         f"**{markdown.escape(gate_sentence(report))}**",
         markdown.bullets(failed_sentences(report)),
-        *boards,
         markdown_table(gate_table(report)) if report["gate"]["rules"] else None,
         markdown.bullets(f"Note: {warning}" for warning in report["warnings"]),
+        *boards,
+        markdown.paragraph(interval_note(report)),
     )
-
-
-def gate_sentence(report: Report) -> str:
-    """One sentence on the release gate, with the rules that could not be judged."""
-    gate, rules = report["gate"], report["gate"]["rules"]
-    if gate["passed"] is None or not rules:
-        return "No release gate: this suite states no rules."
-    failed = sum(rule["verdict"] == "fail" for rule in rules)
-    open_ = sum(rule["verdict"] not in ("pass", "fail") for rule in rules)
-    unjudged = f" {count(open_, 'rule')} not judged: too few queries." if open_ else ""
-    if gate["passed"]:
-        return (
-            f"Release gate passed: {len(rules) - open_} of {count(len(rules), 'rule')}.{unjudged}"
-        )
-    return f"Release gate failed: {failed} of {count(len(rules), 'rule')} broken.{unjudged}"
-
-
-def failed_sentences(report: Report) -> list[str]:
-    return [rule["sentence"] for rule in report["gate"]["rules"] if rule["verdict"] == "fail"]
-
-
-def _gate_html(report: Report) -> Markup:
-    passed = report["gate"]["passed"]
-    tone, mark = {True: ("pass", "✓"), False: ("fail", "✕"), None: ("open", "–")}[passed]
-    rules = report["gate"]["rules"]
-    table = details(f"All {count(len(rules), 'rule')}", html_table(gate_table(report)))
-    return element(
-        "div",
-        element("span", mark, class_="mark", aria_hidden="true"),
-        element(
-            "div",
-            paragraph(gate_sentence(report), class_="headline"),
-            bullets(failed_sentences(report)),
-            table if rules else None,
-        ),
-        class_=f"gate {tone}",
-    )
-
-
-def gate_table(report: Report) -> Table:
-    columns = (
-        Column("Challenger"),
-        Column("Task"),
-        Column("Measure"),
-        Column("Slice"),
-        Column("Limit", "number"),
-        Column("Observed", "number"),
-        Column("n", "number"),
-        Column("Verdict"),
-    )
-    rows = [
-        row(
-            rule["challenger"],
-            rule["task"],
-            rule["measure"],
-            rule["slice"] or "whole task",
-            number(rule["limit"]),
-            signed(rule["observed"]),
-            count(rule["n"]),
-            Cell(
-                rule["verdict"], strong=rule["verdict"] == "fail", tone=_rule_tone(rule["verdict"])
-            ),
-        )
-        for rule in report["gate"]["rules"]
-    ]
-    return Table(columns, rows)
-
-
-def _rule_tone(verdict: str) -> str:
-    return {"pass": "better", "fail": "worse"}.get(verdict, "muted")
 
 
 def _board_html(report: Report, place: str) -> Markup:
     return join(
         [
-            element("h3", board_title(report, place)),
+            element("h3", board_title(report, place), _synthetic_chip(report, place)),
             paragraph(leader_sentence(report, place), class_="headline"),
             html_table(leaderboard_table(report, place)),
-            paragraph(interval_note(report), class_="fine"),
             details("All measures", html_table(measures_table(report, place))),
         ]
     )
@@ -140,9 +73,9 @@ def _board_html(report: Report, place: str) -> Markup:
 def _board_markdown(report: Report, place: str) -> str:
     return markdown.blocks(
         markdown.heading(3, board_title(report, place)),
+        f"*{SYNTHETIC}*" if is_synthetic(report, place) else None,
         markdown.paragraph(leader_sentence(report, place)),
         markdown_table(leaderboard_table(report, place)),
-        markdown.paragraph(interval_note(report)),
         markdown_table(measures_table(report, place)),
     )
 
@@ -150,9 +83,11 @@ def _board_markdown(report: Report, place: str) -> str:
 def board_title(report: Report, place: str) -> str:
     if place == MACRO:
         return f"Mean over {count(len(report['tasks']), 'task')}"
-    return f"{task_title(report, place)}" + (
-        " (synthetic labels)" if is_synthetic(report, place) else ""
-    )
+    return task_title(report, place)
+
+
+def _synthetic_chip(report: Report, place: str) -> Markup | None:
+    return join([" ", chip(SYNTHETIC, "notice")]) if is_synthetic(report, place) else None
 
 
 def leader_sentence(report: Report, place: str) -> str:
@@ -196,8 +131,8 @@ def leaderboard_table(report: Report, place: str) -> Table:
     columns = [
         Column("System"),
         Column(suite["primary"], "number"),
-        Column(confidence_name(suite["confidence"]), "number"),
         Column("Interval plot", "picture", axis(scale)),
+        Column(confidence_name(suite["confidence"]), "number"),
         Column("n", "number"),
         Column("Delta to baseline", "number"),
         Column("Reading"),
@@ -238,8 +173,8 @@ def _leader_row(report: Report, result: Result, scale: Scale, *, weighted: bool)
         Cell(system, labels=_labels(result, best, is_baseline=is_baseline), note=_failures(result)),
         Cell(number(result["mean"]), strong=result in best),
         *([Cell(number(result["weighted_mean"]))] if weighted else []),
-        Cell(interval_text(result["interval"])),
         Cell(picture=picture),
+        Cell(interval_text(result["interval"])),
         Cell(count(result["n"])),
         Cell("" if is_baseline else signed(delta), note=_delta_note(interval)),
         Cell("baseline" if is_baseline else READINGS[reading], tone=TONES.get(reading, "muted")),
@@ -268,31 +203,34 @@ def _failures(result: Result) -> str:
 
 
 def measures_table(report: Report, place: str) -> Table:
-    """Every measure of every system, with its interval."""
+    """Every measure of every system, with its interval, and n in the cell where it differs."""
     measures = report["measures"]
-    columns = (Column("System"), *(Column(measure, "number") for measure in measures))
+    columns = (
+        Column("System"),
+        Column("n", "number"),
+        *(Column(measure, "number") for measure in measures),
+    )
     rows = [
         row(
-            result["system"],
-            *(_measure_cell(report, place, result["system"], measure) for measure in measures),
+            leader["system"],
+            count(leader["n"]),
+            *(_measure_cell(report, leader, measure) for measure in measures),
         )
-        for result in ranked(report, place)
+        for leader in ranked(report, place)
     ]
     return Table(columns, rows)
 
 
-def _measure_cell(report: Report, place: str, system: str, measure: str) -> Cell:
-    result = result_of(report, place, system, measure)
+def _measure_cell(report: Report, leader: Result, measure: str) -> Cell:
+    result = result_of(report, leader["task"], leader["system"], measure)
     if result is None or not exists(result["mean"]):
         return Cell(number(None))
-    return Cell(
-        number(result["mean"]),
-        note=f"{interval_text(result['interval'])} n={count(result['n'])}",
-    )
+    size = "" if result["n"] == leader["n"] else f" n={count(result['n'])}"
+    return Cell(number(result["mean"]), note=f"{interval_text(result['interval'])}{size}")
 
 
 def synthetic_share(report: Report) -> str:
     """How much of all judgments is synthetic, for the label at the top; empty where none is."""
     made = sum(task["provenance"].get("synthetic", 0) for task in report["tasks"])
     total = sum(sum(task["provenance"].values()) for task in report["tasks"])
-    return f"synthetic labels: {share(made / total)}" if made else ""
+    return f"{SYNTHETIC}: {share(made / total)} of the judgments" if made else ""

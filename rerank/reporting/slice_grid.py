@@ -1,4 +1,4 @@
-"""Slices x systems: the primary measure in every slice, with n, and what the deltas allow to say."""
+"""Slices x systems: the primary measure per slice with its n, and what the deltas allow to say."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rerank.reporting.selection import (
     task_title,
 )
 from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table
-from rerank.reporting.wording import count, interval_text, number, read_delta, signed
+from rerank.reporting.wording import Reading, count, interval_text, number, read_delta, signed
 
 NOTHING = "The suite names no slices."
-MARKS = {"better": "▲", "worse": "▼"}
+MARKS: dict[Reading, str] = {"better": "▲", "worse": "▼"}
 
 
 def slices_html(report: Report) -> Markup:
@@ -88,6 +88,8 @@ def _slice_cell(report: Report, task: str, key: tuple[str, str], system: str) ->
     if compared is None:
         interval = interval_text(found["interval"] if found else None)
         return Cell(mean, note=interval)
-    reading = read_delta(compared["mean"], compared["interval"])
+    reading: Reading = "unknown"
+    if not compared["small"]:
+        reading = read_delta(compared["mean"], compared["interval"])
     mark = f"{MARKS[reading]} " if reading in MARKS else ""
     return Cell(mean, note=f"{mark}{signed(compared['mean'])}", tone=reading)

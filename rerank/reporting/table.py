@@ -1,4 +1,4 @@
-"""One table, two looks: the same cells as HTML and as Markdown, so that the numbers are the same."""
+"""One table, two looks: the same cells as HTML and as Markdown, so the numbers are the same."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def row(*cells: Cell | str, tone: str = "") -> Row:
 class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Row]
-    caption: str = ""
+    compact: bool = False  # no wider than its content needs
 
 
 def html_table(table: Table) -> Markup:
@@ -60,14 +60,14 @@ def html_table(table: Table) -> Markup:
         element("tr", *_html_cells(table.columns, entry), class_=entry.tone or None)
         for entry in table.rows
     ]
-    caption = element("caption", table.caption) if table.caption else None
     inner = element(
         "table",
-        caption,
         element("thead", element("tr", *heads)),
         element("tbody", *body),
     )
-    return element("div", inner, class_="scroll", tabindex="0")
+    return element(
+        "div", inner, class_="scroll compact" if table.compact else "scroll", tabindex="0"
+    )
 
 
 def _html_cells(columns: Sequence[Column], entry: Row) -> list[Markup]:

@@ -16,12 +16,19 @@ DEGENERATE = "degenerate (all values equal)"
 
 Reading = Literal["better", "worse", "undecided", "equal", "unknown"]
 
-READINGS: dict[Reading, str] = {
-    "better": "better than the baseline",
-    "worse": "worse than the baseline",
+READINGS: dict[Reading, str] = {  # in a table
+    "better": "better",
+    "worse": "worse",
     "undecided": "no difference shown",
-    "equal": "equal on every query",
-    "unknown": "not decided: no interval",
+    "equal": "all equal",
+    "unknown": "no interval",
+}
+IN_WORDS: dict[Reading, str] = {  # in a sentence, before the baseline's name
+    "better": "better than",
+    "worse": "worse than",
+    "undecided": "no difference shown against",
+    "equal": "on every query equal to",
+    "unknown": "without an interval, not decided against",
 }
 
 

@@ -88,13 +88,12 @@ def test_a_model_that_is_added_later_is_the_only_one_scored(
 
 
 def test_values_are_those_of_pytrec_eval(project: Callable[..., list[str]], tmp_path: Path) -> None:
-    """Every shared measure of every query to 1e-9, from the scores on disk."""
+    """Every shared measure of every query to 1e-9, on the exported run."""
     words = project()
     assert main(["run", *words]) == 0
-    (judged,) = tmp_path.glob("store/frozen/tiny/*/judgments.parquet")
-    qrels: dict[str, dict[str, int]] = {}
-    for row in pq.read_table(judged).to_pylist():
-        qrels.setdefault(row["query_id"], {})[row["doc_id"]] = row["grade"]
+    assert main(["export", *words, "--to", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out/tiny/qrels.trec").open() as stream:
+        qrels = pytrec_eval.parse_qrel(stream)
     names = {
         "nDCG@10": "ndcg_cut_10",
         "RR": "recip_rank",
@@ -104,10 +103,8 @@ def test_values_are_those_of_pytrec_eval(project: Callable[..., list[str]], tmp_
     }
     ours = pq.read_table(tmp_path / "store/evaluations/s/query_metrics.parquet").to_pylist()
     for model in ("first_stage", "overlap"):
-        run: dict[str, dict[str, float]] = {}
-        for file in tmp_path.glob(f"store/runs/tiny/{model}/*/scores/*.parquet"):
-            for row in pq.read_table(file).to_pylist():
-                run.setdefault(row["query_id"], {})[row["doc_id"]] = row["score"]
+        with (tmp_path / f"out/tiny/{model}.run").open() as stream:
+            run = pytrec_eval.parse_run(stream)
         theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names.values())).evaluate(run)
         checked = 0
         for row in ours:

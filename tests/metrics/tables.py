@@ -28,7 +28,7 @@ IDS = [
 ]
 QUERIES = ["q1", "q10", "q2", "질의", "\U0001f600", "\uff5e"]
 TIED_SCORES = st.sampled_from([-1.5, 0.0, -0.0, 0.25, 1.0, 2.0, float("inf"), float("-inf")])
-GRADES = st.integers(-2, 3)
+GRADES = st.integers(-1, 3)
 
 
 def run_of(scores: Scores) -> Run:

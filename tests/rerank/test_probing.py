@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import weakref
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -108,24 +109,26 @@ class Layers:
 
 
 def largest_rows(model: Layers, capacity: int, length: int) -> int:
-    """The true limit, by trying every batch size."""
+    """The true limit, by bisection: more rows never need less memory."""
     item = Item(length, length, False, "")
-    rows = 0
-    while True:
+
+    def fits(rows: int) -> bool:
         with FakeDevice(capacity):
             try:
-                model.forward([item] * (rows + 1))
+                model.forward([item] * rows)
             except torch.OutOfMemoryError:
-                return rows
-        rows += 1
+                return False
+        return True
+
+    return bisect_left(range(1, 1_000), True, key=lambda rows: not fits(rows))
 
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_the_budget_fits_and_uses_most_of_the_device(eager: bool) -> None:
     """Between 40 % (0.9, then down to a power of two) and 100 % of what truly fits; no halving."""
     model = Layers(eager=eager)
-    true = largest_rows(Layers(eager=eager), 64 * MIB, 256) * 256
-    device = FakeDevice(64 * MIB)
+    true = largest_rows(Layers(eager=eager), 16 * MIB, 256) * 256
+    device = FakeDevice(16 * MIB)
     with device:
         found = probe(model, longest_item(model), device)
     assert 0.4 * true <= found.token_budget <= true
@@ -137,7 +140,7 @@ def test_the_budget_fits_and_uses_most_of_the_device(eager: bool) -> None:
 def test_under_flash_the_budget_holds_at_every_length() -> None:
     """rows x length is what counts: the budget of length 256 also fits at 64."""
     model = Layers()
-    device = FakeDevice(64 * MIB)
+    device = FakeDevice(16 * MIB)
     with device:
         budget = probe(model, longest_item(model), device).token_budget
         model.forward([Item(64, 64, False, "")] * (budget // 64))
@@ -146,12 +149,12 @@ def test_under_flash_the_budget_holds_at_every_length() -> None:
 def test_a_device_smaller_than_its_measurements_suggest_is_halved_for() -> None:
     """The verifying forward decides: the memory claims twice of what is there."""
     model = Layers()
-    device = FakeDevice(48 * MIB)
-    device.limit = lambda: 192 * MIB  # type: ignore[method-assign]
+    device = FakeDevice(12 * MIB)
+    device.limit = lambda: 48 * MIB  # type: ignore[method-assign]
     with device:
         found = probe(model, longest_item(model), device)
     assert found.halvings >= 1
-    assert found.token_budget <= largest_rows(Layers(), 48 * MIB, 256) * 256
+    assert found.token_budget <= largest_rows(Layers(), 12 * MIB, 256) * 256
 
 
 def test_measuring_stops_at_the_first_size_that_does_not_fit() -> None:
@@ -195,7 +198,7 @@ def test_the_budget_does_not_depend_on_the_groups() -> None:
     groups = [QueryGroup("q", "a", ("d",), ("b",), (1,))]
     budgets = []
     for given in ([], groups):
-        device = FakeDevice(64 * MIB)
+        device = FakeDevice(16 * MIB)
         with device:
             budgets.append(find_token_budget(Layers(), given, CPU, memory=device))
     assert budgets[0] == budgets[1]
@@ -211,12 +214,12 @@ def test_memory_of_a_failed_forward_is_gone_before_the_halves_run() -> None:
             empty = np.zeros(n)
             return [GroupScores(empty, empty, empty, (None,) * n)]
 
-    rows = largest_rows(Layers(), 32 * MIB, 256)
+    rows = largest_rows(Layers(), 12 * MIB, 256)
     model = Scoring()
     texts = ("a " * 256,) * (rows + 1)
     names = tuple(map(str, range(rows + 1)))
     group = QueryGroup("q", "q", names, texts, tuple(range(rows + 1)))
-    with FakeDevice(32 * MIB):
+    with FakeDevice(12 * MIB):
         _, report = score_groups(model, [group], 256 * (rows + 1))
     assert report.oom_halvings == 1
 
