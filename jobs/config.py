@@ -29,9 +29,7 @@ class Suite:
     spec: SuiteSpec
     tasks: tuple[TaskSpec, ...]
     models: tuple[ModelSpec, ...]
-
-    def model(self, name: str) -> ModelSpec:
-        return next(model for model in self.models if model.name == name)
+    root: Path = Path("configs")  # where the names of models, tasks and clusters are looked up
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
         spec=spec,
         tasks=tuple(load_task(root, name) for name in spec.tasks),
         models=tuple(load_model(root, name) for name in spec.models),
+        root=root,
     )
 
 

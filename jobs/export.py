@@ -7,7 +7,6 @@ other tool sees exactly what was measured here.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from jobs.console import say
 from jobs.freeze import frozen_tasks
@@ -34,9 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         for model in suite.models:
             (placed,) = runs_of(store, [task], model)
             target.write(f"{task.name}/{model.name}.run", run_of(placed))
-        say(
-            f"{task.name}: qrels.trec and {len(suite.models)} runs in {Path(target.root, task.name)}"
-        )
+        folder = target.path(task.name)
+        say(f"{task.name}: qrels.trec and {len(suite.models)} runs in {folder}")
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from jobs.config import Suite, load_cluster
 from jobs.console import pair_progress, say
@@ -149,7 +148,7 @@ def _ray(
     from cluster.fanout import Fanout, run_on_ray
 
     spec = suite.spec
-    cluster = load_cluster(Path("configs"), spec.cluster) if spec.cluster else None
+    cluster = load_cluster(suite.root, spec.cluster) if spec.cluster else None
     fanout = Fanout(
         address=cluster.address if cluster else "",
         workers=spec.workers or (cluster.workers if cluster else None),

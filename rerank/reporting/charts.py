@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rerank.reporting.markup import Content, Markup, element
 from rerank.reporting.schema import Interval
-from rerank.reporting.wording import bounds, signed
+from rerank.reporting.wording import bounds, exists, signed
 
 ROW_HEIGHT = 26  # pixels of a chart that is one row of a table
 AXIS_HEIGHT = 18
@@ -84,13 +84,13 @@ def interval_row(
     """A dot with its interval on the common scale; `reference` draws a line all rows share."""
     middle = ROW_HEIGHT / 2
     parts: list[Content] = _grid(scale, ROW_HEIGHT)
-    if reference is not None:
+    if exists(reference):
         parts.append(_upright(scale, reference, ROW_HEIGHT, "reference"))
     ends = bounds(interval)
     if ends:
         parts.append(_level(scale, *ends, middle, "range"))
         parts += [_clip_mark(scale, end, middle) for end in ends]
-    if mean is not None and math.isfinite(mean):
+    if exists(mean):
         dot = "hollow" if interval is None or interval["degenerate"] else "dot"
         parts.append(element("circle", cx=_percent(scale, mean), cy=middle, r=4.5, class_=dot))
     return _svg(ROW_HEIGHT, label, *parts, class_=f"chart {tone}".strip())
@@ -102,12 +102,12 @@ def progress_row(
     """How far a value is on the way from the baseline to the best possible one."""
     middle = ROW_HEIGHT / 2
     parts: list[Content] = _grid(scale, ROW_HEIGHT)
-    if oracle is not None:
+    if exists(oracle):
         parts.append(_level(scale, scale.low, oracle, middle, "room"))
         parts.append(_upright(scale, oracle, ROW_HEIGHT, "oracle"))
-    if value is not None:
+    if exists(value):
         parts.append(_level(scale, scale.low, value, middle, "filled"))
-    if baseline is not None:
+    if exists(baseline):
         parts.append(_upright(scale, baseline, ROW_HEIGHT, "reference"))
     return _svg(ROW_HEIGHT, label, *parts, class_="chart")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from rerank.reporting.visible import visible
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "://": "&#58;//"}
-_SPECIAL = re.compile(r"[&<>|]|://|[\\`*\[\]#~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_BLOCK_START = re.compile(r"^(?:(?=[-+=])|(\d+)(?=[.)]))")
+_SPECIAL = re.compile(r"[&<>|]|://|[\\`*#~$]|\](?=[(\[:])|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_BLOCK_START = re.compile(r"^(?:(?=[-+=\[])|(\d+)(?=[.)]))")
 
 
 def escape(text: str) -> str:
@@ -20,7 +20,7 @@ def escape(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Text that begins a line, where `-`, `+`, `=` and `1.` mean something too."""
+    """Text that begins a line, where `-`, `+`, `=`, `[ ]` and `1.` mean something."""
     return _BLOCK_START.sub(lambda match: f"{match[1] or ''}\\", escape(text))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rerank.reporting.schema import (
     MACRO,
     Comparison,
@@ -14,6 +16,7 @@ from rerank.reporting.schema import (
     SliceMean,
     Task,
 )
+from rerank.reporting.wording import exists
 
 
 def places(report: Report) -> list[str]:
@@ -44,12 +47,12 @@ def ranked(report: Report, task: str) -> list[Result]:
     """Results of the primary measure, best first, those without a value last."""
     primary = report["suite"]["primary"]
     found = [r for r in report["results"] if (r["task"], r["measure"]) == (task, primary)]
-    return sorted(found, key=lambda r: (r["mean"] is None, -(r["mean"] or 0.0)))
+    return sorted(found, key=lambda r: -r["mean"] if exists(r["mean"]) else math.inf)
 
 
 def leaders(report: Report, task: str) -> list[Result]:
     """The systems with the highest mean: one, or several that share it."""
-    results = [result for result in ranked(report, task) if result["mean"] is not None]
+    results = [result for result in ranked(report, task) if exists(result["mean"])]
     return [result for result in results if result["mean"] == results[0]["mean"]]
 
 
@@ -113,7 +116,7 @@ def slice_delta_of(
 def headroom_of(report: Report, task: Task) -> list[Headroom]:
     """A task's headroom rows, highest value first."""
     found = [row for row in report["headroom"] if row["task"] == task["name"]]
-    return sorted(found, key=lambda row: -(row["value"] or 0.0))
+    return sorted(found, key=lambda row: -row["value"] if exists(row["value"]) else math.inf)
 
 
 def systems_of_task(report: Report, task: str) -> list[str]:

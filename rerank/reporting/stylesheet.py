@@ -195,6 +195,7 @@ footer {
   .picture { min-width: 7rem; }
   .prose { min-width: 9rem; }
   th, td { padding: 0.2rem 0.35rem; }
+  td.number small, td small, th small { font-size: 7pt; }
   h2, h3, h4, summary { break-after: avoid; } tr, figure, .gate { break-inside: avoid; }
 }
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from rerank.reporting.schema import Interval
 
@@ -32,20 +32,20 @@ IN_WORDS: dict[Reading, str] = {  # in a sentence, before the baseline's name
 }
 
 
-def exists(value: float | None) -> bool:
+def exists(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
 def number(value: float | None, digits: int = 4) -> str:
     """0.1234; no negative zero."""
-    if value is None or not math.isfinite(value):
+    if not exists(value):
         return MISSING
     return f"{_unsigned_zero(value, digits):.{digits}f}"
 
 
 def signed(value: float | None, digits: int = 4) -> str:
     """+0.1234, -0.1234, 0.0000."""
-    if value is None or not math.isfinite(value):
+    if not exists(value):
         return MISSING
     rounded = _unsigned_zero(value, digits)
     return f"{rounded:+.{digits}f}" if rounded else f"{rounded:.{digits}f}"
@@ -57,7 +57,7 @@ def _unsigned_zero(value: float, digits: int) -> float:
 
 def share(value: float | None) -> str:
     """12.3%, and never 0.0% for what is not 0, nor 100.0% for what is not all."""
-    if value is None or not math.isfinite(value):
+    if not exists(value):
         return MISSING
     if 0 < value < 0.0005:
         return "<0.1%"
@@ -94,7 +94,7 @@ def bounds(interval: Interval | None) -> tuple[float, float] | None:
     if interval is None:
         return None
     low, high = interval["low"], interval["high"]
-    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+    if not exists(low) or not exists(high):
         return None
     return None if interval["degenerate"] and low == high else (low, high)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
+
+from rerank.reporting import schema
+from rerank.reporting.schema import Report
 
 BASELINE = "first_stage"
 SKILL = {
@@ -15,6 +19,15 @@ SKILL = {
     "bge-reranker-v2-m3": 0.14,
 }
 MEASURES = ["nDCG@10", "RR@10", "AP", "P@5", "R@5", "Success@1"]
+SHAPES: dict[str, Any] = {
+    "tasks": schema.Task,
+    "systems": schema.System,
+    "results": schema.Result,
+    "diagnostics": schema.Diagnostics,
+    "headroom": schema.Headroom,
+    "slices": schema.SliceMean,
+    "comparisons": schema.Comparison,
+}
 SLICES = {
     "language": ["ko", "en", "ko_en_code_switch"],
     "intent": ["exact_id", "troubleshooting", "temporal", "comparison", "multi_hop"],
@@ -462,3 +475,12 @@ def _gate() -> dict[str, Any]:
             for name, where, observed, n, verdict in rows
         ],
     }
+
+
+def test_documents_follow_the_schema() -> None:
+    """The made-up documents have the keys that the schema asks for, and are strict JSON."""
+    for report in (full_report(), minimal_report()):
+        assert Report.__required_keys__ <= set(report)
+        assert json.dumps(report, allow_nan=False)
+        for key, shape in SHAPES.items():
+            assert all(shape.__required_keys__ <= set(row) for row in report[key])

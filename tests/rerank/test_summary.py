@@ -1,0 +1,199 @@
+"""The report's numbers from scores written by hand. Oracle: the arithmetic in each test."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rerank.comparison import check_comparable
+from rerank.errors import FrozenDataError
+from rerank.evaluation import SystemEvaluation, evaluate_run, view_task
+from rerank.freezing import freeze
+from rerank.ledger import Session
+from rerank.records import GroupScores, ModelSpec
+from rerank.replay import ShardJob, commit, read_groups, score_table
+from rerank.runs import Run
+from rerank.store import Store, json_bytes
+from rerank.suites import GateRule, SuiteSpec
+from rerank.summary import document, find
+from rerank.tasks import TaskSpec
+from tests.conftest import write_jsonl
+
+SECOND = 1 / math.log2(3)  # discount of rank 2
+SUITE = SuiteSpec(
+    name="s",
+    tasks=("one", "two"),
+    models=("base", "new"),
+    baseline="base",
+    measures=("nDCG@10", "RR"),
+    slices=("language", "failure"),
+    samples=200,
+)
+
+
+def task_folder(folder: Path, queries: int) -> Path:
+    """Each query has `good` (grade 1) and `bad` (0), and a relevant document outside the list."""
+    rows = [
+        {
+            "query_id": f"q{number}",
+            "query": f"query {number}",
+            "weight": float(number + 1),
+            "attributes": {"language": "ko" if number == 0 else "en"},
+            "candidates": [
+                {"document_id": "bad", "text": "b", "relevance_grade": 0,
+                 "attributes": {"failure": "outdated"}},
+                {"document_id": "good", "text": "g", "relevance_grade": 1},
+            ],
+        }
+        for number in range(queries)
+    ]  # fmt: skip
+    write_jsonl(folder / "candidates.jsonl", rows)
+    (folder / "qrels").write_text("".join(f"q{n} 0 absent 1\n" for n in range(queries)))
+    return folder
+
+
+def system(
+    store: Store, folder: Path, name: str, model: str, good: list[float | None]
+) -> SystemEvaluation:
+    """Scores of `good` for each query, `bad` always 0.5; None stands for a pair without a score."""
+    task = freeze(
+        TaskSpec(name=name, source="frozen_jsonl", folder=str(folder), qrels="qrels"), store
+    )
+    run = Run(store, task, model, {"adapter": "by hand", "dtype": "float32", "attention": "none"})
+    (shard,) = task.shards
+    job = ShardJob(run.key, run.fingerprint, task.folder, shard)
+    groups = read_groups(store, job)
+    results = [
+        GroupScores(
+            scores=np.array([0.5, np.nan if value is None else value]),
+            tokens=np.array([3, 3], dtype=np.int32),
+            truncated=np.array([False, False]),
+            failures=(None, "out of memory at batch size 1" if value is None else None),
+        )
+        for value in good
+    ]
+    commit(store, job, score_table(groups, results), {}, {"worker": {}})
+    return evaluate_run(run, view_task(task), SUITE)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> dict[str, Any]:
+    """Of three queries in task one the new model wins one and loses one; in two it wins both."""
+    store = Store(tmp_path / "store")
+    one, two = task_folder(tmp_path / "one", 3), task_folder(tmp_path / "two", 2)
+    systems = [
+        system(store, one, "one", "base", [0.0, 0.9, 0.9]),
+        system(store, one, "one", "new", [0.9, 0.0, 0.9]),
+        system(store, two, "two", "base", [0.0, 0.0]),
+        system(store, two, "two", "new", [0.9, 0.9]),
+    ]
+    rules = (
+        GateRule(task="one", max_drop=0.01),
+        GateRule(task="one", slice="language=en", max_drop=0.1),
+        GateRule(task="two", slice="language=ko", min_n=2),
+    )
+    suite = SuiteSpec(**{**vars(SUITE), "gate": rules})
+    models = [ModelSpec("base", "by hand"), ModelSpec("new", "by hand")]
+    found = document(find(suite, systems), models, [("python", "3")])
+    return json.loads(json_bytes(found))
+
+
+IDEAL = 1 + SECOND  # two relevant documents: `good` and the one no list holds
+FIRST, LAST = 1 / IDEAL, SECOND / IDEAL  # nDCG with `good` on rank 1 and on rank 2
+
+
+def row(report: dict[str, Any], part: str, **wanted: Any) -> dict[str, Any]:
+    (found,) = [r for r in report[part] if all(r[key] == value for key, value in wanted.items())]
+    return found
+
+
+def test_means_weights_and_macro(report: dict[str, Any]) -> None:
+    """Unweighted and traffic-weighted means of a task; the macro mean counts tasks, not queries."""
+    base = row(report, "results", task="one", system="base", measure="nDCG@10")
+    assert base["mean"] == pytest.approx((LAST + FIRST + FIRST) / 3)
+    assert base["weighted_mean"] == pytest.approx((1 * LAST + 2 * FIRST + 3 * FIRST) / 6)
+    assert base["n"] == 3
+    macro = row(report, "results", task="macro", system="base", measure="nDCG@10")
+    assert macro["mean"] == pytest.approx(((LAST + FIRST + FIRST) / 3 + LAST) / 2)
+    assert macro["n"] == 5
+
+
+def test_oracle_and_headroom_are_of_the_candidates(report: dict[str, Any]) -> None:
+    """The best order still misses the document that no list holds."""
+    room = row(report, "headroom", task="one", system="base")
+    assert room["oracle"] == pytest.approx(FIRST)
+    assert room["headroom"] == pytest.approx((FIRST - LAST) / 3)
+    task = row(report, "tasks", name="one")
+    assert task["candidate_recall"] == {"mean": pytest.approx(0.5), "n": 3}
+    recovered = row(report, "headroom", task="two", system="new")["recovered"]
+    assert recovered == pytest.approx(1.0)
+
+
+def test_deltas_are_paired_and_slices_are_parts_of_them(report: dict[str, Any]) -> None:
+    """One up, one tied, one down; the worst query is named with its text."""
+    delta = row(report, "comparisons", task="one", measure="nDCG@10")
+    assert [delta[key] for key in ("improved", "tied", "regressed", "n")] == [1, 1, 1, 3]
+    assert delta["delta"]["mean"] == pytest.approx(0.0)
+    assert delta["weighted_delta"] == pytest.approx((1 - 2) * (FIRST - LAST) / 6)
+    assert [q["query"] for q in delta["worst"]] == ["query 1"]
+    means = {(s["attribute"], s["value"]): (s["mean"], s["n"]) for s in delta["slices"]}
+    assert means == {
+        ("language", "ko"): (pytest.approx(FIRST - LAST), 1),
+        ("language", "en"): (pytest.approx((LAST - FIRST) / 2), 2),
+        ("failure", "outdated"): (pytest.approx(0.0), 3),
+    }
+    assert all(s["small"] for s in delta["slices"])
+    macro = row(report, "macro_comparisons", measure="nDCG@10")
+    assert macro["mean"] == pytest.approx((0 + (FIRST - LAST)) / 2)
+
+
+def test_equal_deltas_are_never_shown_as_certain(report: dict[str, Any]) -> None:
+    """Both queries of task two gain the same: the interval is marked as degenerate."""
+    interval = row(report, "comparisons", task="two", measure="nDCG@10")["interval"]
+    assert interval["degenerate"] is True
+
+
+def test_gate_verdicts_follow_their_rules(report: dict[str, Any]) -> None:
+    """Within, beyond, and too few queries to say."""
+    verdicts = [(rule["slice"], rule["verdict"], rule["n"]) for rule in report["gate"]["rules"]]
+    assert verdicts == [
+        ("", "pass", 3),
+        ("language=en", "fail", 2),
+        ("language=ko", "too few queries", 1),
+    ]
+    assert report["gate"]["passed"] is False
+
+
+def test_a_pair_without_a_score_ranks_last_and_leaves_the_deltas(tmp_path: Path) -> None:
+    """Conformance 45: counted beside the mean, and deltas on the common valid queries."""
+    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
+    base = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
+    new = system(store, folder, "one", "new", [None, 0.9, 0.9])
+    found = json.loads(json_bytes(document(find(SUITE, [base, new]), [], [])))
+    mean = row(found, "results", task="one", system="new", measure="nDCG@10")
+    assert mean["mean"] == pytest.approx((LAST + FIRST + FIRST) / 3)
+    assert (mean["failed_pairs"], mean["failed_queries"]) == (1, 1)
+    delta = row(found, "comparisons", task="one", measure="nDCG@10")
+    assert (delta["n"], delta["left_out"]) == (2, 1)
+    assert delta["delta"]["mean"] == pytest.approx((FIRST - LAST) / 2)
+    assert any("have no score" in warning for warning in found["warnings"])
+
+
+def test_runs_over_other_judgments_are_refused(tmp_path: Path) -> None:
+    """The digest that differs is named."""
+    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
+    first = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
+    (folder / "qrels").write_text("q0 0 absent 2\n")
+    second = system(store, folder, "one", "new", [0.9, 0.0, 0.9])
+    with pytest.raises(FrozenDataError, match="differ in judgments, recipe"):
+        check_comparable(first.run, second.run)
+
+
+def test_sessions_are_told_apart() -> None:
+    """Two drivers never share an id."""
+    assert Session.new("ray").id != Session.new("ray").id
