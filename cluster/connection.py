@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rerank.errors import ConfigError
@@ -17,6 +19,10 @@ QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else a driver under `uv run` starts workers through uv
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # else every actor pool prints a scare of ray#53727
 }
+# An embedded Ray listens on loopback alone. On Linux `_node_ip_address="127.0.0.1"` is turned back
+# into the outer address; this switch of Ray's, its default on macOS and Windows, is what it obeys.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+CONNECT_TIMEOUT = 10.0  # seconds
 OBJECT_STORE_BYTES = 200 * 2**20  # descriptors and outcomes only: texts never pass through it
 
 
@@ -26,8 +32,12 @@ def connected(address: str, num_cpus: int | None = None) -> Iterator[None]:
 
     ConfigError where the cluster does not answer or refuses the token.
     """
-    for name, value in QUIET.items():
+    if address and _token_exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a head that finds the token asks for it
+    for name, value in {**QUIET, **({} if address else LOOPBACK)}.items():
         os.environ.setdefault(name, value)
+    if address:
+        check_reachable(address)
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -47,11 +57,32 @@ def connected(address: str, num_cpus: int | None = None) -> Iterator[None]:
         ray.shutdown()
 
 
+def check_reachable(address: str) -> None:
+    """ConfigError where nothing listens at `HOST:PORT`: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return  # `auto` and the like: Ray looks the address up
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no Ray cluster answers at '{address}' ({error}); check the address in "
+            "configs/clusters, or leave cluster= out"
+        ) from error
+
+
+def _token_exists() -> bool:
+    """Is there a Ray token where Ray itself looks for one?"""
+    if os.environ.get("RAY_AUTH_TOKEN"):
+        return True
+    default = Path.home() / ".ray" / "auth_token"
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", default)).is_file()
+
+
 def _embedded(num_cpus: int | None) -> dict[str, Any]:
     return {
         "num_cpus": num_cpus,
         "include_dashboard": False,
-        "_node_ip_address": "127.0.0.1",  # no port is opened beyond loopback
         "object_store_memory": OBJECT_STORE_BYTES,
         "log_to_driver": False,
         "logging_level": logging.ERROR,

@@ -10,6 +10,7 @@
 """
 
 from metrics.aggregate import macro_mean, weighted_mean
+from metrics.agreement import kendall_tau, rank_biased_overlap
 from metrics.bootstrap import (
     Interval,
     bootstrap_interval,
@@ -19,11 +20,25 @@ from metrics.bootstrap import (
 )
 from metrics.errors import MetricError
 from metrics.evaluation import evaluate
+from metrics.leaderboard import probability_better, rank_intervals
 from metrics.measures import METRICS, Measure, Metric, parse_measure
 from metrics.paired import PairedSummary, paired_deltas
+from metrics.power import detectable_effect, queries_needed
 from metrics.records import Conventions, Evaluation, Judgments, Run
+from metrics.significance import (
+    CORRECTIONS,
+    benjamini_hochberg,
+    bonferroni,
+    corrected,
+    holm,
+    randomization_test,
+    sign_test,
+    t_test,
+    wilcoxon_test,
+)
 
 __all__ = [
+    "CORRECTIONS",
     "METRICS",
     "Conventions",
     "Evaluation",
@@ -34,13 +49,27 @@ __all__ = [
     "MetricError",
     "PairedSummary",
     "Run",
+    "benjamini_hochberg",
+    "bonferroni",
     "bootstrap_interval",
     "bootstrap_macro",
     "bootstrap_means",
+    "corrected",
+    "detectable_effect",
     "evaluate",
+    "holm",
+    "kendall_tau",
     "macro_mean",
     "paired_deltas",
     "parse_measure",
+    "probability_better",
+    "queries_needed",
+    "randomization_test",
+    "rank_biased_overlap",
+    "rank_intervals",
+    "sign_test",
+    "t_test",
     "weighted_mean",
+    "wilcoxon_test",
     "wilson_interval",
 ]

@@ -36,7 +36,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class _Units:
-    """What is drawn: queries, or clusters of them. sums, weights: (n_units, m) float64."""
+    """What is drawn: queries, or clusters of them.
+
+    sums: (n_units, m) float64. weights: (n_units, m), or (n_units, 1) where all series share them.
+    """
 
     sums: Floats
     weights: Floats
@@ -151,21 +154,23 @@ def _units(values: Floats, weights: Array | None, clusters: Array | None) -> _Un
     n = len(values)
     weight = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     check_weights(weight, n)
-    counted = np.where(np.isnan(values), 0.0, weight[:, None])
-    sums = np.where(np.isnan(values), 0.0, values) * weight[:, None]
+    undefined = np.isnan(values)
+    counted = np.where(undefined, 0.0, weight[:, None]) if undefined.any() else weight[:, None]
+    sums = np.where(undefined, 0.0, values) * weight[:, None]
     if clusters is None:
         return _Units(sums, counted)
     if len(clusters) != n:
         raise MetricError(f"{len(clusters)} cluster labels for {n} queries; pass one a query")
     labels, member = np.unique(np.asarray(clusters), return_inverse=True)
-    grouped = np.zeros((2, len(labels), values.shape[1]))
-    np.add.at(grouped[0], member, sums)
-    np.add.at(grouped[1], member, counted)
-    return _Units(grouped[0], grouped[1])
+    grouped = _Units(*(np.zeros((len(labels), part.shape[1])) for part in (sums, counted)))
+    np.add.at(grouped.sums, member, sums)
+    np.add.at(grouped.weights, member, counted)
+    return grouped
 
 
 def _quotient(sums: Floats, weights: Floats) -> Floats:
-    means: Floats = np.divide(sums, weights, out=np.full(np.shape(sums), np.nan), where=weights > 0)
+    weights = np.broadcast_to(weights, sums.shape)
+    means: Floats = np.divide(sums, weights, out=np.full(sums.shape, np.nan), where=weights > 0)
     return means
 
 

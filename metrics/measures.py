@@ -109,7 +109,7 @@ def canonical_name(name: str) -> str:
     spellings = {alias: key for key, row in METRICS.items() for alias in (key, *row.aliases)}
     if name in spellings:
         return spellings[name]
-    folded = {spelling.lower(): spelling for spelling in spellings}
+    folded = {spelling.lower(): key for spelling, key in spellings.items()}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.4)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
     raise MetricError(f"unknown measure {name!r}; {hint}known measures: {', '.join(METRICS)}")
@@ -288,11 +288,13 @@ METRICS: dict[str, Metric] = {
         description="oracle(MEASURE): its value on the perfect order of the same candidates",
         source="ceiling of any reranker",
         cutoff="none",
+        has_best=False,
     ),
     "headroom": Metric(
         function=None,
         description="headroom(MEASURE): oracle minus value, what reranking could still gain",
         source="ceiling of any reranker",
         cutoff="none",
+        has_best=False,
     ),
 }

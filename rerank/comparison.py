@@ -96,12 +96,12 @@ def compare(
         weights=baseline.weights[kept],
         left_out=int((~kept).sum()),
         summary=metrics.paired_deltas(ours[kept], theirs[kept]),
-        interval=interval_of((theirs - ours)[kept], suite),
+        interval=interval_of((theirs - ours)[kept], suite, deltas=True),
         slices=tuple(
             SliceDelta(
                 slice=name,
                 summary=metrics.paired_deltas(ours[kept & inside], theirs[kept & inside]),
-                interval=interval_of((theirs - ours)[kept & inside], suite),
+                interval=interval_of((theirs - ours)[kept & inside], suite, deltas=True),
             )
             for name, inside in members.items()
             if (kept & inside).any()
@@ -109,7 +109,9 @@ def compare(
     )
 
 
-def interval_of(values: np.ndarray, suite: SuiteSpec) -> metrics.Interval | None:
+def interval_of(
+    values: np.ndarray, suite: SuiteSpec, *, deltas: bool = False
+) -> metrics.Interval | None:
     """Seeded bootstrap interval of a mean; None for fewer than two values.
 
     Every call starts from the suite's seed, so the same queries meet the same resamples.
@@ -121,6 +123,7 @@ def interval_of(values: np.ndarray, suite: SuiteSpec) -> metrics.Interval | None
         samples=suite.samples,
         confidence=suite.confidence,
         rng=np.random.default_rng(suite.seed),
+        deltas=deltas,
     )
 
 

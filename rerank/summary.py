@@ -54,8 +54,10 @@ class Findings:
 def find(suite: SuiteSpec, systems: list[SystemEvaluation]) -> Findings:
     """Compare every challenger with the baseline and judge the gate's rules."""
     base = {system.task: system for system in systems if system.model == suite.baseline}
+    # a forest of every measure's slices would be looked at by nobody; the gate's are needed
+    sliced = {suite.primary, *(rule.measure for rule in suite.gate if rule.slice)}
     comparisons = [
-        compare(base[system.task], system, measure, suite)
+        compare(base[system.task], system, measure, suite, with_slices=measure in sliced)
         for system in systems
         if system.model != suite.baseline
         for measure in compared_measures(suite)

@@ -171,4 +171,4 @@ def _waterfall(report: Report, main: Comparison) -> Markup | None:
 def delta_scale(report: Report, measure: str) -> Scale:
     """One vertical scale for the waterfalls of all challengers, so that they can be compared."""
     found = [c for c in report["comparisons"] if c["measure"] == measure]
-    return scale_of([0.0, *(delta for c in found for _, delta in c["deltas"])], most_ticks=8)
+    return scale_of([0.0, *(delta for c in found for _, delta in c["deltas"])], most_ticks=6)

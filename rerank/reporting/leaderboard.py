@@ -73,7 +73,7 @@ def _board_html(report: Report, place: str) -> Markup:
 def _board_markdown(report: Report, place: str) -> str:
     return markdown.blocks(
         markdown.heading(3, board_title(report, place)),
-        f"*{SYNTHETIC}*" if is_synthetic(report, place) else None,
+        f"*{SYNTHETIC}*" if _needs_label(report, place) else None,
         markdown.paragraph(leader_sentence(report, place)),
         markdown_table(leaderboard_table(report, place)),
         markdown_table(measures_table(report, place)),
@@ -87,7 +87,12 @@ def board_title(report: Report, place: str) -> str:
 
 
 def _synthetic_chip(report: Report, place: str) -> Markup | None:
-    return join([" ", chip(SYNTHETIC, "notice")]) if is_synthetic(report, place) else None
+    return join([" ", chip(SYNTHETIC, "notice")]) if _needs_label(report, place) else None
+
+
+def _needs_label(report: Report, place: str) -> bool:
+    """Synthetic judgments, and a title that does not say so itself."""
+    return is_synthetic(report, place) and SYNTHETIC not in task_title(report, place)
 
 
 def leader_sentence(report: Report, place: str) -> str:
@@ -99,12 +104,25 @@ def leader_sentence(report: Report, place: str) -> str:
     names, value = listed([result["system"] for result in best]), number(best[0]["mean"])
     verb = "has" if len(best) == 1 else "share"
     text = f"{names} {verb} the highest {primary}: {value} (n={count(best[0]['n'])})."
+    text += _against_baseline(report, best)
     near = [result["system"] for result in ranked(report, place) if _near(result, best)]
     if near:
         return (
             f"{text} Inside its {confidence_name(report['suite']['confidence'])}: {listed(near)}."
         )
     return text
+
+
+def _against_baseline(report: Report, best: list[Result]) -> str:
+    """What the paired deltas say of a system that leads alone."""
+    baseline, leader = report["suite"]["baseline"], best[0]["system"]
+    if baseline in [result["system"] for result in best]:
+        return " No challenger is above the baseline." if len(report["systems"]) > 1 else ""
+    if len(best) > 1:
+        return ""
+    delta, interval = compared_delta(report, best[0]["task"], leader, report["suite"]["primary"])
+    words = f"{signed(delta)} {interval_text(interval, delta=True)}"
+    return f" Against {baseline}: {words}, {READINGS[read_delta(delta, interval)]}."
 
 
 def _near(result: Result, best: list[Result]) -> bool:

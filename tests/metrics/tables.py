@@ -11,7 +11,7 @@ from metrics import Judgments, Run
 
 Scores = Mapping[str, Mapping[str, float]]
 
-# latin, Korean, beyond U+FFFF (after U+FF5E in UTF-8, before it in UTF-16), blanks that are no ASCII
+# Latin, Korean, U+1F600 (after U+FF5E in UTF-8, before it in UTF-16), a blank that is not ASCII
 IDS = [
     "d1",
     "d10",
@@ -28,7 +28,7 @@ IDS = [
 ]
 QUERIES = ["q1", "q10", "q2", "질의", "\U0001f600", "\uff5e"]
 TIED_SCORES = st.sampled_from([-1.5, 0.0, -0.0, 0.25, 1.0, 2.0, float("inf"), float("-inf")])
-GRADES = st.integers(-1, 3)
+GRADES = st.integers(-2, 3)
 
 
 def run_of(scores: Scores) -> Run:

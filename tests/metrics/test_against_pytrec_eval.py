@@ -31,12 +31,12 @@ SHARED = {
 
 
 def theirs(run: Scores, qrels: Scores, level: int) -> dict[str, dict[str, float]]:
-    """Values per query; without what crashes pytrec_eval 0.5.11 (signal 11) and is 0 in ours:
+    """Values per query, without what breaks the memory of pytrec_eval 0.5.11 and is 0 in ours.
 
-    an empty list as the first query, and a query with no grade above -2.
+    That is an empty list, and a query all of whose grades are negative (crash or endless loop).
     """
     run = {query: dict(found) for query, found in run.items() if found}
-    qrels = {query: grades for query, grades in qrels.items() if max(grades.values()) > -2}
+    qrels = {query: grades for query, grades in qrels.items() if max(grades.values()) >= 0}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(SHARED.values()), relevance_level=level)
     return evaluator.evaluate(run)
 
@@ -71,8 +71,9 @@ def test_float32_scores_tie_as_in_trec_eval_9(run: Scores, qrels: Scores) -> Non
     ours = evaluate(run_of(close), judgments_of(qrels), ["nDCG@3", "RR"], conventions)
     expected = theirs(close, qrels, 1)
     for query, ndcg, rr in zip(ours.query_ids, *ours.values.values(), strict=True):
-        assert ndcg == pytest.approx(expected[query]["ndcg_cut_3"], abs=1e-12)
-        assert rr == pytest.approx(expected[query]["recip_rank"], abs=1e-12)
+        found = expected.get(query, {})
+        assert ndcg == pytest.approx(found.get("ndcg_cut_3", 0.0), abs=1e-12)
+        assert rr == pytest.approx(found.get("recip_rank", 0.0), abs=1e-12)
 
 
 def test_means_rest_on_the_same_queries() -> None:

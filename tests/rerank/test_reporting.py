@@ -10,7 +10,7 @@ import json
 import re
 from copy import deepcopy
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,15 +18,19 @@ from rerank.reporting import SECTIONS, markdown, render_html, render_markdown
 from rerank.reporting.charts import MOST_BARS, evenly_spaced, scale_of, waterfall
 from rerank.reporting.leaderboard import leaderboard_table
 from rerank.reporting.markup import VOID, element, join
-from rerank.reporting.schema import Interval
+from rerank.reporting.schema import Interval, Report
 from rerank.reporting.visible import clipped, visible
 from rerank.reporting.wording import interval_text, number, read_delta, share, signed
 from tests.rerank.test_reporting_document import HOSTILE, full_report, minimal_report
 
 DOCUMENTS = {"full": full_report, "minimal": minimal_report}
-KNOWN_ELEMENTS = set(
-    ["html", "head", "meta", "title", "style", "body", "header", "main", "nav", "section", "article", "div", "footer", "h1", "h2", "h3", "h4", "p", "ul", "ol", "li", "a", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "span", "strong", "small", "code", "bdi", "details", "summary", "figure", "figcaption", "svg", "text", "line", "rect", "circle", "polygon"]
-)
+KNOWN_ELEMENTS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "main", "nav", "section", "div"),
+    *("article", "footer", "h1", "h2", "h3", "h4", "p", "ul", "ol", "li", "a", "dl", "dt", "dd"),
+    *("table", "thead", "tbody", "tr", "th", "td", "span", "strong", "small", "code", "bdi"),
+    *("details", "summary", "figure", "figcaption"),
+    *("svg", "text", "line", "rect", "circle", "polygon"),
+}
 
 
 class Outline(HTMLParser):
@@ -64,8 +68,8 @@ def report(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_every_section_draws_every_document(name: str, report: dict[str, Any]) -> None:
     """A section never fails and never says nothing, however little there is."""
     section = SECTIONS[name]
-    assert Outline(section.html(report)).open == []
-    assert section.markdown(report).strip()
+    assert Outline(section.html(cast(Report, report))).open == []
+    assert section.markdown(cast(Report, report)).strip()
 
 
 def test_html_is_well_formed_and_holds_only_our_elements(report: dict[str, Any]) -> None:
@@ -150,7 +154,7 @@ def test_markdown_tables_have_constant_columns(report: dict[str, Any]) -> None:
 
 def _assert_tables_are_whole(text: str) -> int:
     """The number of tables found."""
-    found = [block.split("\n") for block in text.split("\n\n") if block.startswith("| ")]
+    found = [block.split("\n") for block in text.strip().split("\n\n") if block.startswith("| ")]
     for lines in found:
         assert re.fullmatch(r"\|( -+:? \|)+", lines[1])
         assert {line.count("|") for line in lines} == {lines[0].count("|")}
@@ -171,7 +175,7 @@ def test_markdown_escape_leaves_no_markup(text: str) -> None:
 def test_leaderboard_shows_the_numbers_of_the_document(place: str) -> None:
     """Mean, interval and n of every system, to 4 decimals, best first, in both files."""
     report = full_report()
-    table = leaderboard_table(report, place)  # type: ignore[arg-type]
+    table = leaderboard_table(cast(Report, report), place)
     expected = sorted(
         (r for r in report["results"] if (r["task"], r["measure"]) == (place, "nDCG@10")),
         key=lambda r: -r["mean"],
@@ -253,7 +257,7 @@ def test_only_near_systems_are_said_to_be_near() -> None:
     near = {r["system"] for r in results if r["mean"] >= best["interval"]["low"]} - {best["system"]}
     labelled = {
         cell.text
-        for entry in leaderboard_table(report, "demo").rows  # type: ignore[arg-type]
+        for entry in leaderboard_table(cast(Report, report), "demo").rows
         if not isinstance(cell := entry.cells[0], str)
         and "inside the best's interval" in cell.labels
     }
