@@ -81,6 +81,7 @@ def _token_exists() -> bool:
 
 def _embedded(num_cpus: int | None) -> dict[str, Any]:
     return {
+        "address": "local",  # else Ray joins whatever cluster runs on this machine
         "num_cpus": num_cpus,
         "include_dashboard": False,
         "object_store_memory": OBJECT_STORE_BYTES,

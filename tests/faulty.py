@@ -140,6 +140,7 @@ def main(store_root: str, task_file: str, options: str) -> int:
             import ray
 
             ray.init(
+                address="local",
                 num_cpus=2,
                 include_dashboard=False,
                 log_to_driver=bool(os.environ.get("FAULTY_VERBOSE")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -75,8 +76,9 @@ def sockets_of(pids: set[int]) -> set[str]:
 def test_an_embedded_ray_listens_on_loopback_alone() -> None:
     """No port of any of its processes can be reached from outside."""
     answer = subprocess.run(
-        [sys.executable, "-c", EMBEDDED], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-c", EMBEDDED], capture_output=True, text=True, cwd=ROOT, check=False
     )
+    assert answer.returncode == 0, answer.stderr[-2000:]
     addresses = json.loads(answer.stdout.split("PORTS")[1])
     assert len(addresses) > 3
     assert set(addresses) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
@@ -103,7 +105,8 @@ def head() -> str:
         if "Ray runtime started" in line:
             break
     yield f"127.0.0.1:{port}"
-    started.terminate()
+    for pid in descendants(started.pid):  # a polite stop drains the node for half a minute
+        os.kill(pid, signal.SIGKILL)
     started.wait(60)
 
 
