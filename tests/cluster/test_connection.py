@@ -28,7 +28,8 @@ with connected("", 1):
         return os.getpid()
 
     ray.get(nothing.remote())
-    print("PORTS", json.dumps(__import__("tests.cluster.test_connection", fromlist=["x"]).listening()))
+    from tests.cluster.test_connection import listening
+    print("PORTS", json.dumps(listening()))
 """
 
 
