@@ -42,6 +42,12 @@ def main(words: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"rerank {arguments.verb}: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, RerankError) else RerankError.exit_code
+    except OSError as error:
+        if arguments.debug:
+            traceback.print_exc()
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"rerank {arguments.verb}: cannot use {what:.300}", file=sys.stderr)
+        return RerankError.exit_code
     except KeyboardInterrupt:
         print(
             "\ninterrupted: every committed shard is kept; the same command finishes the rest",

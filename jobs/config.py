@@ -6,6 +6,7 @@ is configs/models/overlap.yaml. A path to a YAML file works as well.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -20,6 +21,8 @@ from rerank.suites import GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")
+# names become folders of the store; Korean and other letters are welcome
+NAME = re.compile(r"\w[\w.\-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -47,33 +50,34 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     file = Path(path)
     values = {**read_yaml(file), **parse_overrides(overrides)}
     values.setdefault("name", file.stem)
+    rules = values.get("gate") or []
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise ConfigError(f"{file}: gate must be a list of rules, each `key: value`")
     values["gate"] = [
-        build(GateRule, rule, f"{file}, gate rule {number}")
-        for number, rule in enumerate(values.get("gate") or (), 1)
+        build(GateRule, rule, f"{file}, gate rule {number}") for number, rule in enumerate(rules, 1)
     ]
     spec = build(SuiteSpec, values, str(file))
     _check_suite(spec, file)
     root = file.resolve().parent.parent
+    tasks = tuple(load_task(root, name) for name in spec.tasks)
+    models = tuple(load_model(root, name) for name in spec.models)
+    _check_names(spec, file, [task.name for task in tasks], [model.name for model in models])
     return Suite(
         spec=spec,
-        tasks=tuple(load_task(root, name) for name in spec.tasks),
-        models=tuple(load_model(root, name) for name in spec.models),
+        tasks=tasks,
+        models=models,
         root=root,
     )
 
 
 def _check_suite(spec: SuiteSpec, file: Path) -> None:
-    if spec.baseline not in spec.models:
-        raise ConfigError(
-            f"{file}: baseline '{spec.baseline}' is not among models {list(spec.models)}; "
-            "add it, or set baseline= to one of them"
-        )
     for name in ("tasks", "models"):
         listed = getattr(spec, name)
         if len(set(listed)) != len(listed) or not listed:
             raise ConfigError(f"{file}: {name} must name at least one, each once: {list(listed)}")
-    for name in (*spec.measures, spec.primary, *(rule.measure for rule in spec.gate)):
+    for name in (spec.primary, *spec.measures, *(rule.measure for rule in spec.gate)):
         _check_measure(name or spec.primary, file)
+    _check_ranges(spec, file)
     if spec.engine not in ("auto", "inline", "ray"):
         raise unknown_name("engine", spec.engine, ("auto", "inline", "ray"))
     strangers = {name for rule in spec.gate for name in rule.challengers} - set(spec.models)
@@ -82,6 +86,38 @@ def _check_suite(spec: SuiteSpec, file: Path) -> None:
         unknown = sorted(strangers - {path.stem for path in _siblings(file, "models")})
         if unknown:
             raise unknown_name("challenger in a gate rule", unknown[0], spec.models)
+
+
+def _check_names(spec: SuiteSpec, file: Path, tasks: list[str], models: list[str]) -> None:
+    """Names as the files state them: they become folders of the store."""
+    if spec.baseline not in models:
+        raise ConfigError(
+            f"{file}: baseline '{spec.baseline}' is not among models {models}; "
+            "add it, or set baseline= to one of them"
+        )
+    for name in (spec.name, *tasks, *models):
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"{file}: the name '{name:.80}' cannot be a folder; use up to 100 letters, digits, "
+                "dots, dashes and underscores"
+            )
+    for kind, names in (("tasks", tasks), ("models", models)):
+        if len(set(names)) != len(names):
+            raise ConfigError(f"{file}: two {kind} have the same name: {names}")
+
+
+def _check_ranges(spec: SuiteSpec, file: Path) -> None:
+    at_least_one = ("samples", "workers", "num_cpus", "token_budget", "max_deaths", "min_slice_n")
+    for key in at_least_one:
+        value = getattr(spec, key)
+        if value is not None and value < 1:
+            raise ConfigError(f"{file}: {key} must be at least 1, is {value}")
+    if not 0 < spec.confidence < 1:
+        raise ConfigError(f"{file}: confidence must lie between 0 and 1, is {spec.confidence}")
+    if spec.seed < 0 or spec.worst < 0 or spec.max_failed_pairs < 0 or spec.shard_timeout <= 0:
+        raise ConfigError(f"{file}: seed, worst, max_failed_pairs and shard_timeout are from 0")
+    if metrics.parse_measure(spec.primary).of is not None:
+        raise ConfigError(f"{file}: primary cannot be {spec.primary}: name the measure itself")
 
 
 def _check_measure(name: str, file: Path) -> None:
@@ -110,7 +146,7 @@ def load_model(root: Path, name: str) -> ModelSpec:
     values = read_yaml(file)
     values.setdefault("name", file.stem)
     kind = values.get("adapter", "")
-    if kind not in ADAPTERS:
+    if not isinstance(kind, str) or kind not in ADAPTERS:
         raise unknown_name(f"adapter in {file}", str(kind), ADAPTERS)
     params = ADAPTERS[kind].params
     own = {field.name for field in fields(ModelSpec)} - {"params"}
@@ -153,6 +189,8 @@ def read_yaml(file: Path) -> dict[str, Any]:
         values = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}; check the path") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{file} is not YAML in UTF-8: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     except OmegaConfBaseException as error:
@@ -175,7 +213,7 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"'{word}' is no override; write key=value, as in workers=2")
         try:
             values[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise ConfigError(f"override '{word}': the value is not YAML") from error
     return values
 
@@ -214,8 +252,12 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
         return tuple(_typed(get_args(hint)[0], item, where) for item in value)
     if origin is dict:
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not abs(value) < 1e300:  # NaN and infinities too
+            raise ConfigError(f"{where}: must be a finite number, is {value}")
         return float(value)
+    if hint is str and isinstance(value, str) and "\0" in value:
+        raise ConfigError(f"{where}: holds a NUL character")
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     raise ConfigError(f"{where}: must be {getattr(hint, '__name__', hint)}, is {value!r}")

@@ -119,7 +119,7 @@ def _parse_wrapper(name: str, wrapper: str, inside: str, cutoff: str | None) -> 
     if not inside or cutoff is not None:
         raise MetricError(f"{name!r}: write {wrapper}(MEASURE), as in {wrapper}(nDCG@10)")
     of = parse_measure(inside)
-    if not of.metric.has_best:
+    if of.of is not None or not of.metric.has_best:
         raise MetricError(f"{name!r}: {of} has no best order, so it has no {wrapper}")
     return Measure(name=wrapper, of=of)
 

@@ -11,6 +11,7 @@ import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,9 +59,10 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise InputError(
                         f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file"
                     ) from error
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"cannot read {path}: {error.strerror or error}; check the path in the task file"
+            f"cannot read {path}: {reason}; check the file and its path in the task's YAML"
         ) from error
 
 
@@ -71,10 +73,12 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             value = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}); mend the line") from error
         if not isinstance(value, dict):
             raise InputError(f"{path}, line {number}: must be a JSON object, is {value!r:.40}")
+        if "\\ud" in text.lower():  # an escape that may be half a pair
+            checked_text(json.dumps(value, ensure_ascii=False), f"{path}, line {number}")
         yield number, value
 
 
@@ -237,6 +241,8 @@ def _jsonl_run(path: Path) -> Iterator[tuple[int, RunRow]]:
             doc_id = text_field(row, ("doc_id", "document_id", "docid"), where)
             yield number, RunRow(query_id, doc_id, None, score_of(row.get("score"), where))
             continue
+        if not isinstance(row["candidates"], list):
+            raise InputError(f"{where}, field 'candidates': must be a list of [document id, score]")
         for entry in row["candidates"]:
             if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str)):
                 raise InputError(f"{where}: candidates must be [document id, score] pairs")
@@ -245,7 +251,7 @@ def _jsonl_run(path: Path) -> Iterator[tuple[int, RunRow]]:
 
 def rank_of(value: str, where: str) -> int:
     """A 1-based rank."""
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
+    if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
         raise InputError(f"{where}, field 'rank': '{value}' is not a rank from 1")
     return int(value)
 
@@ -254,8 +260,8 @@ def score_of(value: Any, where: str) -> float:
     """A finite score."""
     try:
         score = float(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where}, field 'score': {value!r} is not a number") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{where}, field 'score': {value!r:.60} is not a number") from error
     if not math.isfinite(score):
         raise InputError(f"{where}, field 'score': {value} is not finite; remove the line")
     return score

@@ -15,6 +15,16 @@ from rerank.records import QueryGroup
 from rerank.schemas import check_table
 from rerank.store import Store, table_from_bytes
 
+MANIFEST_KEYS = {
+    "task",
+    "fingerprint",
+    "recipe_fingerprint",
+    "identity",
+    "shards",
+    "files",
+    "counts",
+}
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -131,6 +141,11 @@ def open_frozen(store: Store, task: str, print_: str) -> FrozenTask:
     """The frozen task of that fingerprint, its manifest checked against it."""
     folder = frozen_key(task, print_)
     manifest = store.read_json(f"{folder}/manifest.json")
+    if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
+        raise FrozenDataError(
+            f"{store.path(folder)}/manifest.json is not a manifest; restore it, or remove its "
+            "folder and freeze again"
+        )
     if fingerprint(manifest["identity"]) != print_ or manifest["fingerprint"] != print_:
         raise FrozenDataError(
             f"{store.path(folder)}/manifest.json does not hash to {print_}: it was changed after "

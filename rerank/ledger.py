@@ -30,6 +30,8 @@ import numpy as np
 from rerank.fingerprint import fingerprint
 from rerank.store import Store
 
+OWNER_KEYS = {"session", "engine", "host", "pid", "started"}
+
 
 @dataclass(frozen=True)
 class Session:
@@ -53,7 +55,12 @@ class Attempt:
         self.session = session
         self.deaths = self._charge_deaths()
         self.crumbs = self._read("doing") if self.deaths else []
-        self.results = {key: value for entry in self._read("done") for key, value in entry.items()}
+        self.results = {
+            key: value
+            for entry in self._read("done")
+            if isinstance(entry, dict)
+            for key, value in entry.items()
+        }
         self._write("attempt", self._owner())
 
     def end(self) -> None:
@@ -122,7 +129,7 @@ class Attempt:
     def _charge(self, attempt: str) -> int:
         """1 where the attempt died and its shard may be to blame; the verdict is kept."""
         owner = self._load(f"{attempt}.attempt.json")
-        if owner is None or self._alive(owner):
+        if not isinstance(owner, dict) or not owner.keys() >= OWNER_KEYS or self._alive(owner):
             return 0
         to_blame = owner["session"] == self.session.id or owner["engine"] == "inline"
         if to_blame:
@@ -155,8 +162,8 @@ class Attempt:
     def _load(self, name: str) -> Any:
         """A file that a worker on the same shard may remove at any moment: None if it did."""
         try:
-            return self.store.read_json(f"{self.folder}/{name}")
-        except FileNotFoundError:
+            return json.loads(self.store.read(f"{self.folder}/{name}"))
+        except (FileNotFoundError, ValueError):
             return None
 
     def _write(self, kind: str, value: Any, name: str | None = None) -> None:

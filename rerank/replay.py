@@ -22,7 +22,7 @@ from rerank.fingerprint import sha256_bytes
 from rerank.frozen import Shard, checked_bytes, query_groups
 from rerank.ledger import Attempt, Session
 from rerank.records import GroupScores, ModelSpec, Placement, QueryGroup, Scorer
-from rerank.runs import POISONED
+from rerank.runs import POISONED, valid_receipt
 from rerank.schemas import check_table, table_of
 from rerank.store import Store, parquet_bytes, table_from_bytes
 
@@ -86,7 +86,15 @@ class ShardWorker:
             )
         self.spec = spec
         self.store = Store(spec.store_root)
-        self.scorer: Scorer = load_scorer(spec.model, spec.placement)
+        try:
+            self.scorer: Scorer = load_scorer(spec.model, spec.placement)
+        except RerankError:
+            raise
+        except Exception as error:
+            # whatever a model's own files make the libraries raise, the user gets one sentence
+            raise ScoringError(
+                f"model '{spec.model.name}' cannot be loaded: {error!r}; check its files"
+            ) from error
         check_revision(spec)
         self.load_seconds = time.monotonic() - started
         self.token_budget: int | None = spec.token_budget
@@ -181,14 +189,7 @@ def check_revision(spec: WorkerSpec) -> None:
 
 def committed(store: Store, job: ShardJob) -> bool:
     """Is there a receipt for exactly this run and shard, with its score file intact?"""
-    key = f"{job.run_key}/receipts/{job.shard.name}.json"
-    if not store.exists(key):
-        return False
-    receipt = store.read_json(key)
-    if (receipt["fingerprint"], receipt["candidates"]) != (job.fingerprint, job.shard.content):
-        return False
-    file = f"{job.run_key}/scores/{receipt['file']}"
-    return store.exists(file) and sha256_bytes(store.read(file)) == receipt["sha256"]
+    return valid_receipt(store, job.run_key, job.fingerprint, job.shard) is not None
 
 
 def read_groups(store: Store, job: ShardJob) -> list[QueryGroup]:

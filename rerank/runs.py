@@ -22,6 +22,8 @@ from rerank.frozen import FrozenTask, Shard
 from rerank.schemas import check_table
 from rerank.store import Store, table_from_bytes
 
+RECEIPT_KEYS = {"shard", "fingerprint", "candidates", "file", "sha256", "rows", "failed", "worker"}
+FAILURE_KEYS = {"kind", "message"}
 POISONED = "poisoned"  # kind of failure that only --retry-failed takes up again
 
 
@@ -44,24 +46,7 @@ class Run:
 
     def receipt(self, shard: Shard) -> dict[str, Any] | None:
         """The shard's receipt if it is valid: same run, same candidates, score file intact."""
-        key = f"{self.key}/receipts/{shard.name}.json"
-        if not self.store.exists(key):
-            return None
-        receipt: dict[str, Any] = self.store.read_json(key)
-        valid = (
-            receipt.get("fingerprint") == self.fingerprint
-            and receipt.get("candidates") == shard.content
-            and self._score_bytes(receipt) is not None
-        )
-        return receipt if valid else None
-
-    def _score_bytes(self, receipt: dict[str, Any]) -> bytes | None:
-        """The bytes a receipt names, None where they are missing or others."""
-        try:
-            data = self.store.read(f"{self.key}/scores/{receipt['file']}")
-        except (FileNotFoundError, KeyError):
-            return None
-        return data if sha256_bytes(data) == receipt["sha256"] else None
+        return valid_receipt(self.store, self.key, self.fingerprint, shard)
 
     def receipts(self) -> dict[int, dict[str, Any]]:
         """Shard number -> valid receipt."""
@@ -73,8 +58,8 @@ class Run:
         key = f"{self.key}/failures/{shard.name}.json"
         if not self.store.exists(key):
             return None
-        failure: dict[str, Any] = self.store.read_json(key)
-        return failure
+        failure = self.store.read_record(key, FAILURE_KEYS)
+        return failure or {"kind": "error", "message": f"unreadable record {key}"}
 
     def missing(self) -> list[Shard]:
         """Shards without a valid receipt."""
@@ -115,7 +100,7 @@ class Run:
 
     def shard_scores(self, shard: Shard, receipt: dict[str, Any]) -> pa.Table:
         """The scores of one shard; FrozenDataError where they are not the receipt's."""
-        data = self._score_bytes(receipt)
+        data = score_bytes(self.store, self.key, receipt)
         where = str(self.store.path(f"{self.key}/scores/{receipt['file']}"))
         if data is None:
             raise FrozenDataError(f"{where} does not match its receipt; replay the run again")
@@ -137,6 +122,27 @@ class Run:
                 "finish it with the same `rerank run` or `rerank replay` command"
                 + (", adding --retry-failed" if any(map(self.poisoned, self.task.shards)) else "")
             )
+
+
+def valid_receipt(store: Store, run_key: str, print_: str, shard: Shard) -> dict[str, Any] | None:
+    """The receipt of a shard if all that it claims is so, else None: the shard is not done.
+
+    It must be of this run and these candidates, and its score file the one it names and hashes.
+    """
+    receipt = store.read_record(f"{run_key}/receipts/{shard.name}.json", RECEIPT_KEYS)
+    if receipt is None:
+        return None
+    same = (receipt["fingerprint"], receipt["candidates"]) == (print_, shard.content)
+    return receipt if same and score_bytes(store, run_key, receipt) is not None else None
+
+
+def score_bytes(store: Store, run_key: str, receipt: dict[str, Any]) -> bytes | None:
+    """The bytes of the score file that a receipt names; None where it is missing or another."""
+    try:
+        data = store.read(f"{run_key}/scores/{receipt['file']}")
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    return data if sha256_bytes(data) == receipt["sha256"] else None
 
 
 def abbreviate(numbers: list[int], limit: int = 8) -> str:

@@ -29,6 +29,7 @@ from rerank.formats import (
 from rerank.tasks import TaskSpec
 
 QUERY_ID = ("query_id", "qid", "_id", "id")
+MAX_WEIGHT = 1e12  # traffic of one query; sums of weights stay exact enough
 DOC_ID = ("document_id", "doc_id", "docid", "_id", "id")
 
 
@@ -88,7 +89,7 @@ def read_beir(spec: TaskSpec) -> Collection:
         documents=documents,
         judgments=read_qrels(files["qrels"], spec.provenance),
         run=_by_query(read_run(files["run"])) if "run" in files else None,
-        digests={role: sha256_file(path) for role, path in files.items()},
+        digests={role: file_digest(path) for role, path in files.items()},
         notes={"null_documents": nulls},
     )
 
@@ -113,7 +114,7 @@ def read_frozen_jsonl(spec: TaskSpec) -> Collection:
     candidate list holds. `document_version`, where given, must be the text's sha256.
     """
     path = Path(spec.folder) / spec.candidates
-    digests = {"candidates": sha256_file(path) if path.is_file() else ""}
+    digests = {"candidates": file_digest(path)}
     queries: dict[str, Query] = {}
     candidates: dict[str, list[Candidate]] = {}
     judgments: list[Judgment] = []
@@ -129,7 +130,7 @@ def read_frozen_jsonl(spec: TaskSpec) -> Collection:
         sources.add(f"{row.get('candidate_source', '?')} @ {row.get('corpus_version', '?')}")
     if spec.qrels:
         qrels = Path(spec.folder) / spec.qrels
-        digests["qrels"] = sha256_file(qrels)
+        digests["qrels"] = file_digest(qrels)
         judgments = merge_judgments(judgments, read_qrels(qrels, spec.provenance), str(qrels))
     return Collection(
         queries=queries,
@@ -139,6 +140,16 @@ def read_frozen_jsonl(spec: TaskSpec) -> Collection:
         digests=digests,
         notes={"candidate_sources": sorted(sources)},
     )
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a source file; InputError where it cannot be read."""
+    try:
+        return sha256_file(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; check the path in the task's YAML"
+        ) from error
 
 
 def _candidates(row: dict[str, Any], where: str) -> list[Candidate]:
@@ -169,7 +180,7 @@ def _candidate(entry: dict[str, Any], position: int, where: str) -> Candidate:
         if len(version) == len(found) and version != found:
             raise InputError(f"{where}: document_version {version} but the text is {found}")
     rank = entry.get("retrieval_rank", position)
-    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank < 2**31:
         raise InputError(f"{where}, field 'retrieval_rank': {rank!r} is not a rank from 1")
     score = entry.get("retrieval_score")
     return Candidate(
@@ -255,15 +266,20 @@ def _query(
     row: dict[str, Any], where: str, names: tuple[str, ...], attributes: tuple[str, ...]
 ) -> Query:
     weight = row.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
-        raise InputError(f"{where}, field 'weight': {weight!r} is not a number from 0")
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise InputError(f"{where}, field 'weight': {weight!r:.60} is not a number from 0")
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise InputError(f"{where}, field 'weight': must be from 0 to {MAX_WEIGHT:g}")
     metadata = row.get("metadata") or {}
+    own = row.get("attributes") or {}
+    if not isinstance(metadata, dict) or not isinstance(own, dict):
+        raise InputError(f"{where}: metadata and attributes must be objects")
     chosen = {key: metadata[key] for key in attributes if key in metadata}
     return Query(
         query_id=text_field(row, QUERY_ID, where),
         text=_text(row, names, where),
         weight=float(weight),
-        attributes=attributes_of({**row.get("attributes", {}), **chosen}, where),
+        attributes=attributes_of({**own, **chosen}, where),
     )
 
 

@@ -10,6 +10,7 @@ sees all of a file or none of it, whatever is killed and however full the disk i
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -58,7 +59,8 @@ class Store:
                 os.fsync(stream.fileno())
             temporary.replace(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                temporary.unlink(missing_ok=True)
             raise RerankError(
                 f"could not write {target} ({error.strerror}); nothing that was finished is lost: "
                 "free space or fix the permissions, then run the same command again"
@@ -94,6 +96,14 @@ class Store:
             raise FrozenDataError(
                 f"{self.path(key)} is not JSON ({error}); remove it and run again"
             ) from error
+
+    def read_record(self, key: str, keys: set[str]) -> dict[str, Any] | None:
+        """A JSON object that has `keys`; None where there is none: a torn record does not count."""
+        try:
+            value = json.loads(self.read(key))
+        except (FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) and value.keys() >= keys else None
 
     def write_json(self, key: str, value: Any) -> None:
         """Strict JSON (no NaN), sorted keys, one form for one value."""

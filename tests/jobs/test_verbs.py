@@ -156,6 +156,26 @@ def test_an_incomplete_run_has_no_numbers(
     assert main(["status", *words]) == 0
 
 
+@pytest.mark.parametrize("garbage", [b"", b"{", b"{}", b"[]", b"null", b"\xff"])
+def test_a_torn_record_does_not_count(
+    project: Callable[..., list[str]], tmp_path: Path, garbage: bytes
+) -> None:
+    """Receipts, failure records and ledgers that are garbage: the shard is simply not done."""
+    words = project()
+    assert main(["run", *words]) == 0
+    before = report(words)
+    (folder,) = tmp_path.glob("store/runs/tiny/overlap/*")
+    (folder / "receipts" / "00001.json").write_bytes(garbage)
+    (folder / "failures").mkdir(exist_ok=True)
+    (folder / "failures" / "00001.json").write_bytes(garbage)
+    (folder / "attempts" / "00001").mkdir(parents=True, exist_ok=True)
+    for kind in ("attempt", "doing", "done"):
+        (folder / "attempts" / "00001" / f"x.{kind}.json").write_bytes(garbage)
+    assert main(["status", *words]) == 1
+    assert main(["run", *words]) == 0
+    assert report(words) == before
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

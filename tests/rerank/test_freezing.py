@@ -192,6 +192,15 @@ def test_candidates_stay_with_their_query(tmp_path: Path) -> None:
         ({"query_id": "q", "query": "x", "candidates": [
             {"document_id": "d", "text": "a", "document_version": "sha256:" + 64 * "0"}]},
          "document_version"),
+        ({"query_id": "q", "query": "x", "candidates": [], "weight": 1e300}, "weight"),
+        ({"query_id": "q", "query": "x", "candidates": [], "weight": "2"}, "weight"),
+        ({"query_id": "q", "query": "x", "candidates": [], "metadata": "m"}, "must be objects"),
+        ({"query_id": "q", "query": "x", "candidates": [], "candidate_source": "\ud800"},
+         "lone surrogate"),
+        ({"query_id": "q", "query": "x", "candidates": [
+            {"document_id": "d", "text": "a", "retrieval_rank": 2**40}]}, "not a rank"),
+        ({"query_id": "q", "query": "x", "candidates": [
+            {"document_id": "d", "text": "a", "retrieval_score": 10**400}]}, "not a number"),
         ({"query": "x", "candidates": []}, "query_id"),
         ({"query_id": "q", "query": "\ud800", "candidates": []}, "lone surrogate"),
     ],
