@@ -57,7 +57,7 @@ def test_names_stand_for_files_and_folders_are_the_files_own(configs: Path) -> N
         ("suites/s.yaml", {"gate": [{"max_dorp": 1}]}, ["gate rule 1", "Did you mean 'max_drop'"]),
         ("suites/s.yaml", {"gate": 3}, ["gate must be a list of rules"]),
         ("suites/s.yaml", {"gate": [None]}, ["gate must be a list of rules"]),
-        ("suites/s.yaml", {"gate": [{"max_drop": float("inf")}]}, ["must be a finite number"]),
+        ("suites/s.yaml", {"gate": [{"max_drop": 1e301}]}, ["must be a finite number"]),
         ("suites/s.yaml", {"confidence": 1.5}, ["confidence must lie between 0 and 1"]),
         ("suites/s.yaml", {"samples": 0}, ["samples must be at least 1"]),
         ("suites/s.yaml", {"seed": -1}, ["seed"]),
