@@ -10,7 +10,7 @@ from jobs.console import pair_progress, say
 from jobs.freeze import frozen_tasks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from rerank.circumstances import describe_process
-from rerank.devices import resolve_placement
+from rerank.devices import planned_placement
 from rerank.errors import IncompleteRun
 from rerank.frozen import FrozenTask
 from rerank.ledger import Session
@@ -68,7 +68,7 @@ def runs_of(store: Store, tasks: list[FrozenTask], model: ModelSpec) -> list[Run
 
 
 def placement_of(model: ModelSpec) -> Placement:
-    return resolve_placement(model, ADAPTERS[model.adapter].weightless)
+    return planned_placement(model, ADAPTERS[model.adapter].weightless)
 
 
 def _replay(suite: Suite, store: Store, model: ModelSpec, runs: list[Run]) -> list[str]:

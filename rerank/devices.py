@@ -47,6 +47,22 @@ def resolve_placement(spec: ModelSpec, weightless: bool) -> Placement:
     return Placement(device, dtype, _attention(spec, device, dtype))
 
 
+def planned_placement(spec: ModelSpec, weightless: bool) -> Placement:
+    """The placement a run is planned with, which need not be possible on this machine.
+
+    Where the YAML states device, dtype and attention, it is taken at its word: the driver of a
+    GPU cluster may have no GPU. Every worker compares the plan with its own `resolve_placement`.
+    """
+    stated = (spec.device, spec.dtype, spec.attention)
+    if weightless or "auto" in stated:
+        return resolve_placement(spec, weightless)
+    known = (DEVICES, DTYPES, ATTENTIONS)
+    for kind, value, words in zip(("device", "dtype", "attention"), stated, known, strict=True):
+        if value not in words:
+            raise unknown_name(kind, value, words)
+    return Placement(*stated)
+
+
 def _device(spec: ModelSpec) -> str:
     if spec.device == "cpu" or (spec.device == "auto" and spec.num_gpus == 0):
         return "cpu"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rerank import devices
-from rerank.devices import NATIVE_BF16_FLAGS, describe_device, resolve_placement
+from rerank.devices import (
+    NATIVE_BF16_FLAGS,
+    WEIGHTLESS,
+    describe_device,
+    planned_placement,
+    resolve_placement,
+)
 from rerank.errors import ConfigError, ScoringError
 from rerank.records import ModelSpec, Placement
 from tests.conftest import ROOT
@@ -123,3 +130,14 @@ def test_torch_is_not_imported_for_a_question_it_cannot_answer() -> None:
         "describe_device(p); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_plan_takes_a_stated_placement_at_its_word() -> None:
+    """A driver without a GPU plans for workers with one; `auto` is resolved where it stands."""
+    spec = ModelSpec(
+        "m", "pair_encoder", device="cuda", dtype="bfloat16", attention="sdpa", num_gpus=1
+    )
+    assert planned_placement(spec, weightless=False) == Placement("cuda", "bfloat16", "sdpa")
+    assert planned_placement(spec, weightless=True) == WEIGHTLESS
+    with pytest.raises(ConfigError, match="Did you mean 'cuda'"):
+        planned_placement(replace(spec, device="cuda0"), weightless=False)
