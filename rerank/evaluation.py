@@ -23,6 +23,9 @@ from rerank.slices import Slice, slice_members
 from rerank.suites import SuiteSpec
 
 
+TRUNCATED = "truncated"  # a slice that the model makes, not the data
+
+
 @dataclass(frozen=True)
 class TaskView:
     """What evaluation needs of a frozen task, without the texts: judgments, ranks, weights."""
@@ -106,8 +109,15 @@ class SystemEvaluation:
         return np.array([query not in self.failed_queries for query in self.query_ids], dtype=bool)
 
     def slices(self, attributes: Sequence[str]) -> dict[Slice, np.ndarray]:
+        """Members of every slice; `truncated` is this system's own: did it cut any of the texts?"""
         task = self.view.task
-        return slice_members(self.query_ids, task.queries, task.judgments, attributes)
+        members = slice_members(self.query_ids, task.queries, task.judgments, attributes)
+        if TRUNCATED in attributes:
+            cut = np.array(
+                [query in self.truncated_queries for query in self.query_ids], dtype=bool
+            )
+            members |= {(TRUNCATED, "yes"): cut, (TRUNCATED, "no"): ~cut}
+        return {name: inside for name, inside in members.items() if inside.any()}
 
 
 def evaluate_run(run: Run, view: TaskView, suite: SuiteSpec) -> SystemEvaluation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,17 @@ def test_a_pair_without_a_score_ranks_last_and_leaves_the_deltas(tmp_path: Path)
     assert (delta["n"], delta["left_out"]) == (2, 1)
     assert delta["delta"]["mean"] == pytest.approx((FIRST - LAST) / 2)
     assert any("have no score" in warning for warning in found["warnings"])
+
+
+def test_truncated_is_a_slice_of_the_system_that_cut(tmp_path: Path) -> None:
+    """Conformance 49: a mean over cut texts stands beside one over whole texts."""
+    new = system(
+        Store(tmp_path / "store"), task_folder(tmp_path / "one", 3), "one", "new", [0.9] * 3
+    )
+    assert list(new.slices(["truncated"])) == [("truncated", "no")]
+    cut = replace(new, truncated_queries=frozenset({"q1"}))
+    found = {name[1]: inside.tolist() for name, inside in cut.slices(["truncated"]).items()}
+    assert found == {"yes": [False, True, False], "no": [True, False, True]}
 
 
 def test_runs_over_other_judgments_are_refused(tmp_path: Path) -> None:
