@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rerank.reporting import render_html, render_markdown
-
 from jobs.config import Suite
 from jobs.console import say
 from jobs.evaluate import findings_of
 from jobs.freeze import frozen_tasks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from rerank.circumstances import describe_process
+from rerank.reporting import render_html, render_markdown
 from rerank.store import Store, json_bytes
 from rerank.summary import Findings, document
 

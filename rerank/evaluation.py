@@ -22,7 +22,6 @@ from rerank.schemas import table_of
 from rerank.slices import Slice, slice_members
 from rerank.suites import SuiteSpec
 
-
 TRUNCATED = "truncated"  # a slice that the model makes, not the data
 
 
