@@ -74,19 +74,20 @@ def run_on_ray(
 ) -> Iterator[Outcome]:
     """Outcomes as they come. `todo()` is asked again after a round that lost actors or nodes.
 
-    Raises the last error of Ray if rounds run out, after every outcome there was.
+    After the last round it simply ends: what has no receipt is missing, and the caller says so.
     """
     with connected(fanout.address, fanout.num_cpus):
         for attempt in range(1, fanout.rounds + 1):
             try:
                 yield from _round(jobs, spec, fanout)
             except _ray_errors() as error:
-                logging.getLogger(__name__).warning("round %d ended early: %s", attempt, error)
+                cause = str(error).strip().splitlines()[-1]
+                logging.getLogger(__name__).warning(
+                    "round %d of %d ended early: %s", attempt, fanout.rounds, cause
+                )
                 jobs = todo()
                 if not jobs:
                     return
-                if attempt == fanout.rounds:
-                    raise
             else:
                 return
 

@@ -101,6 +101,13 @@ class ShardWorker:
 
     def __call__(self, job: ShardJob) -> Outcome:
         """Score and commit one shard, unless a valid receipt or a poison mark is there already."""
+        try:
+            return self._work(job)
+        except RerankError as error:
+            # the store itself refuses (a full disk): not even the failure could be written down
+            return Outcome(job.run_key, job.shard.number, FAILED, job.shard.rows, 0, str(error))
+
+    def _work(self, job: ShardJob) -> Outcome:
         started = time.monotonic()
         if committed(self.store, job):
             return Outcome(job.run_key, job.shard.number, SKIPPED, job.shard.rows, 0)

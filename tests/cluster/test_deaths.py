@@ -294,3 +294,35 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "nothing happened in time"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_full_disk_is_one_sentence_and_a_rerun_finishes(
+    engine: str, make_field: Callable[..., Field], tmp_path: Path
+) -> None:
+    """A 1 MiB file system fills up midway; with room again the bytes are those of a calm run."""
+    calm, full = make_field("calm"), make_field("full")
+    assert calm.finish("inline")[0] == 0
+    full.store.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(full.store)],
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small tmpfs")
+    try:
+        code, said = full.finish(engine, workers=1) if engine == "ray" else full.finish(engine)
+        assert code == 1, said
+        assert "No space left on device" in said
+        assert "Traceback" not in said
+        done = full.receipts()
+        assert 0 < len(done) < len(calm.receipts())
+        subprocess.run(["mount", "-o", "remount,size=8m", str(full.store)], check=True)
+        assert full.finish("inline")[0] == 0
+        assert full.score_bytes() == calm.score_bytes()
+        assert {name: full.receipts()[name]["file"] for name in done} == {
+            name: receipt["file"] for name, receipt in done.items()
+        }
+    finally:
+        subprocess.run(["umount", "-l", str(full.store)], check=True)
