@@ -59,9 +59,8 @@ def connected(address: str, num_cpus: int | None = None) -> Iterator[None]:
 
 def check_reachable(address: str) -> None:
     """ConfigError where nothing listens at `HOST:PORT`: Ray itself would try for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon:
-        return  # `auto` and the like: Ray looks the address up
+    target = _running_here() if address == "auto" else address
+    host, _, port = target.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as error:
@@ -69,6 +68,12 @@ def check_reachable(address: str) -> None:
             f"no Ray cluster answers at '{address}' ({error}); check the address in "
             "configs/clusters, or leave cluster= out"
         ) from error
+
+
+def _running_here() -> str:
+    """The address that Ray takes for `auto`: RAY_ADDRESS, or the cluster last started here."""
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    return os.environ.get("RAY_ADDRESS") or (file.read_text().strip() if file.is_file() else "")
 
 
 def _token_exists() -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from metrics import MetricError
 from rerank.errors import RerankError
+from rerank.reporting.visible import visible
 
 # verb -> what it does; the module of the same name in `jobs` has `add_arguments` and `run`
 VERBS: dict[str, str] = {
@@ -40,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except (RerankError, MetricError) as error:
         if arguments.debug:
             traceback.print_exc()
-        print(f"rerank {arguments.verb}: {error}", file=sys.stderr)
+        print(f"rerank {arguments.verb}: {visible(str(error))}", file=sys.stderr)
         return error.exit_code if isinstance(error, RerankError) else RerankError.exit_code
     except OSError as error:
         if arguments.debug:

@@ -17,7 +17,8 @@ import metrics
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
-from rerank.suites import GateRule, SuiteSpec
+from rerank.slices import parse_slice
+from rerank.suites import BOUNDS, MACRO, GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")
@@ -80,6 +81,8 @@ def _check_suite(spec: SuiteSpec, file: Path) -> None:
     _check_ranges(spec, file)
     if spec.engine not in ("auto", "inline", "ray"):
         raise unknown_name("engine", spec.engine, ("auto", "inline", "ray"))
+    for number, rule in enumerate(spec.gate, 1):
+        _check_rule(rule, spec, f"{file}, gate rule {number}")
     strangers = {name for rule in spec.gate for name in rule.challengers} - set(spec.models)
     if strangers:
         # models=[...] may leave a gated model out on purpose: its rules then have nothing to judge
@@ -96,6 +99,8 @@ def _check_names(spec: SuiteSpec, file: Path, tasks: list[str], models: list[str
             "add it, or set baseline= to one of them"
         )
     for name in (spec.name, *tasks, *models):
+        if name == MACRO:
+            raise ConfigError(f"{file}: the name '{MACRO}' stands for the mean over tasks")
         if not NAME.fullmatch(name):
             raise ConfigError(
                 f"{file}: the name '{name:.80}' cannot be a folder; use up to 100 letters, digits, "
@@ -127,6 +132,20 @@ def _check_measure(name: str, file: Path) -> None:
         raise ConfigError(f"{file}: {error}") from error
 
 
+def _check_rule(rule: GateRule, spec: SuiteSpec, where: str) -> None:
+    """A rule that is about nothing would never fail: a wrong name in it is an error."""
+    if rule.task and rule.task not in spec.tasks:
+        raise unknown_name(f"task in {where}", rule.task, spec.tasks)
+    if rule.slice and parse_slice(rule.slice)[0] not in spec.slices:
+        raise unknown_name(f"slice attribute in {where}", parse_slice(rule.slice)[0], spec.slices)
+    if spec.baseline in rule.challengers:
+        raise ConfigError(f"{where}: the baseline '{spec.baseline}' cannot be a challenger")
+    if rule.bound not in BOUNDS:
+        raise unknown_name(f"bound in {where}", rule.bound, BOUNDS)
+    if rule.max_drop < 0 or rule.min_n < 1:
+        raise ConfigError(f"{where}: max_drop is from 0 and min_n from 1")
+
+
 def _siblings(file: Path, kind: str) -> list[Path]:
     return sorted((file.resolve().parent.parent / kind).glob("*.yaml"))
 
@@ -155,6 +174,8 @@ def load_model(root: Path, name: str) -> ModelSpec:
     known = own | {field.name for field in fields(params)}
     _reject_unknown(settings, known, str(file))
     spec = build(ModelSpec, common, str(file))
+    if (spec.max_length is not None and spec.max_length < 1) or spec.num_cpus <= 0:
+        raise ConfigError(f"{file}: max_length is from 1, num_cpus above 0")
     return replace(spec, params=build(params, settings, str(file)))
 
 

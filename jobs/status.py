@@ -53,7 +53,7 @@ def _models(suite: Suite, store: Store, task: FrozenTask, command: str) -> bool:
     missing = False
     for model in suite.models:
         (placed,) = runs_of(store, [task], model)
-        line, complete = run_line(placed)
+        line, complete = run_line(placed, suite.spec.max_failed_pairs)
         say(f"  {line}")
         if any(map(placed.poisoned, task.shards)):
             say(f"    take up the failed shards again with: {command} --retry-failed")
@@ -61,7 +61,7 @@ def _models(suite: Suite, store: Store, task: FrozenTask, command: str) -> bool:
     return missing
 
 
-def run_line(run_: Run) -> tuple[str, bool]:
+def run_line(run_: Run, max_failed_pairs: int) -> tuple[str, bool]:
     """One line on a run, and whether it is complete."""
     receipts = run_.receipts()
     absent = [shard for shard in run_.task.shards if shard.number not in receipts]
@@ -70,7 +70,7 @@ def run_line(run_: Run) -> tuple[str, bool]:
     done = f"{len(receipts)}/{len(run_.task.shards)} shards"
     if not absent:
         extra = f", {failed} pairs without a score" if failed else ""
-        return f"{name}: complete, {done}{extra}", not failed
+        return f"{name}: complete, {done}{extra}", failed <= max_failed_pairs
     reasons = {failure["message"] for shard in absent if (failure := run_.failure(shard))}
     why = f"; failed: {'; '.join(sorted(reasons))}" if reasons else ""
     return f"{name}: {done}, missing {abbreviate([s.number for s in absent])}{why}", False

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import metrics
 from rerank.comparison import Comparison
-from rerank.gating import FAIL
+from rerank.gating import FAIL, TOO_FEW
+from rerank.reporting.visible import visible
 from rerank.summary import Findings, compared_measures, results
 
 MISSING = "—"
@@ -14,7 +15,7 @@ MISSING = "—"
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their widest cell; the first left, the others right."""
-    cells = [list(header), *map(list, rows)]
+    cells = [[visible(cell) for cell in row] for row in (header, *rows)]
     widths = [max(width(row[column]) for row in cells) for column in range(len(header))]
     lines = [
         "  ".join(
@@ -115,10 +116,12 @@ def _slices(item: Comparison) -> list[list[str]]:
 def gate(findings: Findings) -> str:
     """The verdict of the release gate, with the rules that failed."""
     if findings.passed is None:
-        return "gate: no rule in this suite"
+        return "gate: no rule is about these systems"
     failed = [verdict for verdict in findings.verdicts if verdict.verdict == FAIL]
     lines = [f"  failed: {verdict.sentence}" for verdict in failed]
+    unjudged = sum(verdict.verdict == TOO_FEW for verdict in findings.verdicts)
     judged = f"{len(findings.verdicts)} checks, {len(failed)} failed"
+    judged += f", {unjudged} not judged: too few queries" if unjudged else ""
     return "\n".join([f"gate: {'PASSED' if findings.passed else 'FAILED'} ({judged})", *lines])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -107,6 +108,8 @@ def _gain_table(text: str) -> GainTable:
     amounts = [amount for _, amount in table]
     grades = [grade for grade, _ in table]
     # falling gains would make "the best order" depend on the table, and gains below 0 the ideal
-    if len(set(grades)) < len(grades) or amounts != sorted(amounts) or amounts[0] < 0:
+    if len(set(grades)) < len(grades) or not all(map(math.isfinite, amounts)):
+        raise ValueError(text)
+    if amounts != sorted(amounts) or amounts[0] < 0:
         raise ValueError(text)
     return table

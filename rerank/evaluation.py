@@ -127,8 +127,16 @@ def evaluate_run(run: Run, view: TaskView, suite: SuiteSpec) -> SystemEvaluation
     failed = _bools(pc.is_valid(scores["failure"]))
     truncated = _bools(scores["truncated"])
     values = scores["score"].to_numpy(zero_copy_only=False).astype(np.float64)
+    # a query of which no pair has a score has no order to measure: it counts as missing, 0
+    scored = set(query_ids[~failed].tolist())
+    kept = np.array([query_id in scored for query_id in query_ids], dtype=bool)
     evaluation = metrics.evaluate(
-        metrics.Run(query_ids=query_ids, doc_ids=doc_ids, scores=values, positions=view.ranks),
+        metrics.Run(
+            query_ids=query_ids[kept],
+            doc_ids=doc_ids[kept],
+            scores=values[kept],
+            positions=view.ranks[kept],
+        ),
         view.judgments,
         evaluated_measures(suite),
         metrics.Conventions(tie=suite.tie, no_relevant=suite.no_relevant, on_bad_score="worst"),
@@ -181,7 +189,8 @@ def retrieved_recall(view: TaskView) -> float | None:
         ["candidate_recall"],
         metrics.Conventions(),
     )
-    return float(np.nanmean(evaluation.values["candidate_recall"]))
+    mean = evaluation.mean("candidate_recall")
+    return None if np.isnan(mean) else mean
 
 
 def query_metrics_table(systems: Sequence[SystemEvaluation]) -> pa.Table:

@@ -21,6 +21,7 @@ from rerank.errors import InputError
 
 BLANKS = re.compile("[ \t\r\f\v]+")  # ASCII only: str.split() would also cut at U+3000 and U+0085
 BEIR_HEADER = ("query-id", "corpus-id", "score")
+GRADE = re.compile("[+-]?[0-9]{1,12}")  # int() would also take 1_0 and other digits
 GRADE_RANGE = range(-(2**31), 2**31)
 PROVENANCES = ("human", "derived", "synthetic", "translated", "unstated")
 
@@ -170,10 +171,9 @@ def grade_of(value: Any, where: str) -> int:
     """An integer grade; a float or a text that is no integer is an error, never cut."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise InputError(f"{where}, field 'grade': {value!r} is not an integer")
-    try:
-        grade = int(value) if isinstance(value, int) else int(value, 10)
-    except ValueError as error:
-        raise InputError(f"{where}, field 'grade': '{value}' is not an integer") from error
+    if isinstance(value, str) and not GRADE.fullmatch(value):
+        raise InputError(f"{where}, field 'grade': '{value:.60}' is not an integer")
+    grade = int(value)
     if grade not in GRADE_RANGE:
         raise InputError(f"{where}, field 'grade': {grade} does not fit 32 bits")
     return grade
@@ -279,7 +279,9 @@ def write_run(rows: list[tuple[str, str, int, float]], tag: str) -> bytes:
     for query_id, doc_id, _, _ in rows:
         for name in (query_id, doc_id):
             if not name or BLANKS.search(name) or "\n" in name:
-                raise InputError(f"id '{name}' holds an ASCII blank; a TREC file cannot carry it")
+                raise InputError(
+                    f"id {name!r:.80} holds an ASCII blank; a TREC file cannot carry it"
+                )
     text = "".join(f"{q} Q0 {d} {rank} {score!r} {tag}\n" for q, d, rank, score in rows)
     return text.encode("utf-8")
 

@@ -14,9 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from rerank.errors import ConfigError, InputError, unknown_name
-from rerank.fingerprint import canonical, fingerprint, sha256_bytes, sha256_rows
+from rerank.fingerprint import canonical, fingerprint, sha256_bytes
 from rerank.formats import Judgment, RunRow
-from rerank.frozen import FrozenTask, Shard, find_frozen, frozen_key
+from rerank.frozen import (
+    FrozenTask,
+    Shard,
+    content_digest,
+    find_frozen,
+    frozen_key,
+    remember,
+)
 from rerank.retrieval import BM25Index
 from rerank.schemas import table_of
 from rerank.sources import Candidate, Collection, Query, load_collection
@@ -55,6 +62,7 @@ def freeze(spec: TaskSpec, store: Store, progress: Progress = lambda message: No
     known = find_frozen(store, spec.name, recipe=fingerprint(recipe))
     if known is not None:
         progress(f"{spec.name}: already frozen as {known.fingerprint}")
+        remember(store, known)
         return known
     queries = evaluated_queries(collection, spec)
     progress(f"{spec.name}: choosing candidates for {len(queries):,} queries")
@@ -91,7 +99,7 @@ def evaluated_queries(collection: Collection, spec: TaskSpec) -> dict[str, Query
             " add them to the queries file or remove their judgments"
         )
     chosen = collection.queries if collection.candidates is not None else judged
-    if not chosen:
+    if not judged:
         raise InputError(f"task '{spec.name}': no query is judged; check qrels and split")
     return {key: collection.queries[key] for key in sorted(chosen, key=str.encode)}
 
@@ -256,7 +264,9 @@ def _write(
         },
     }
     store.write_json(f"{folder}/manifest.json", manifest)
-    return FrozenTask(store, folder, manifest)
+    task = FrozenTask(store, folder, manifest)
+    remember(store, task)
+    return task
 
 
 def _shards(
@@ -338,17 +348,6 @@ def judgments_table(judgments: list[Judgment]) -> pa.Table:
             "attributes": [sorted(row.attributes.items()) for row in judgments],
         },
     )
-
-
-def content_digest(table: pa.Table) -> str:
-    """Digest of a table's rows: the same whatever wrote the Parquet file."""
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for batch in table.to_batches(max_chunksize=ROW_GROUP):
-            for row in batch.to_pylist():
-                yield tuple(row.values())
-
-    return sha256_rows(rows())
 
 
 def _counts(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rerank.errors import ConfigError, FrozenDataError
-from rerank.fingerprint import fingerprint, sha256_bytes
+from rerank.fingerprint import fingerprint, sha256_bytes, sha256_rows
 from rerank.records import QueryGroup
 from rerank.schemas import check_table
 from rerank.store import Store, table_from_bytes
@@ -93,7 +93,8 @@ class FrozenTask:
         key = f"{self.folder}/{name}.parquet"
         data = checked_bytes(self.store, key, self.manifest["files"][f"{name}.parquet"])
         where = str(self.store.path(key))
-        return check_table(table_from_bytes(data, where), name, where)
+        table = check_table(table_from_bytes(data, where), name, where)
+        return check_content(table, self.manifest["identity"][name], where)
 
 
 def checked_bytes(store: Store, key: str, digest: str) -> bytes:
@@ -131,6 +132,27 @@ def query_groups(table: pa.Table) -> Iterator[QueryGroup]:
                 ranks=tuple(ranks[span]),
             )
             start = stop
+
+
+def content_digest(table: pa.Table) -> str:
+    """Digest of a table's rows: the same whatever wrote the Parquet file."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for batch in table.to_batches(max_chunksize=4096):
+            for row in batch.to_pylist():
+                yield tuple(row.values())
+
+    return sha256_rows(rows())
+
+
+def check_content(table: pa.Table, digest: str, where: str) -> pa.Table:
+    """`table` if its rows are those of the task's identity: file digests alone can be edited."""
+    if content_digest(table) != digest:
+        raise FrozenDataError(
+            f"{where} holds other rows than were frozen, although its file digest was made to "
+            "agree; restore it, or remove its folder and freeze again"
+        )
+    return table
 
 
 def frozen_key(task: str, print_: str) -> str:
@@ -177,12 +199,26 @@ def find_frozen(store: Store, task: str, *, recipe: str) -> FrozenTask | None:
     return found[0] if found else None
 
 
-def current_frozen(store: Store, task: str, spec_identity: dict[str, Any]) -> FrozenTask:
-    """The one freeze of a task file, without reading its source again.
+def remember(store: Store, task: FrozenTask) -> None:
+    """Note the freeze that a task file last came to, for verbs that do not read its source."""
+    key = _pointer(task.name, task.manifest["identity"]["recipe"]["spec"])
+    value = {"fingerprint": task.fingerprint}
+    if store.read_record(key, {"fingerprint"}) != value:
+        store.write_json(key, value)
 
-    ConfigError where there is none, or where the source changed between two freezes and the
-    store cannot know which is meant.
+
+def _pointer(task: str, spec_identity: dict[str, Any]) -> str:
+    return f"frozen/{task}/current/{fingerprint(spec_identity)}.json"
+
+
+def current_frozen(store: Store, task: str, spec_identity: dict[str, Any]) -> FrozenTask:
+    """The freeze that a task file last came to, without reading its source again.
+
+    ConfigError where there is none, or where the store cannot know which is meant.
     """
+    pointer = store.read_record(_pointer(task, spec_identity), {"fingerprint"})
+    if pointer is not None:
+        return open_frozen(store, task, pointer["fingerprint"])
     found = [
         item
         for item in all_frozen(store, task)

@@ -65,9 +65,15 @@ def _drop(rule: GateRule, comparison: Comparison) -> Verdict:
     place = f"{where}, {rule.slice}" if rule.slice else where
     subject = f"{comparison.measure} of {model} on {place}"
     if n < rule.min_n or observed is None:
-        verdict = FAIL if rule.critical else TOO_FEW
+        # nothing at all to judge by is a failure of the model or of the rule, never a pass
+        verdict = FAIL if rule.critical or n == 0 else TOO_FEW
         sentence = f"{subject}: {n} queries, the rule needs {max(rule.min_n, 1)}"
-        sentence += "; a critical slice may not go unmeasured" if rule.critical else ""
+        if verdict == FAIL:
+            sentence += (
+                "; a critical slice may not go unmeasured"
+                if rule.critical
+                else "; nothing to judge by"
+            )
     else:
         what = "mean delta" if rule.bound == "mean" else "lower end of the delta's interval"
         verdict = PASS if observed >= -rule.max_drop else FAIL

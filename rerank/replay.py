@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rerank.errors import RerankError, ScoringError
 from rerank.fingerprint import sha256_bytes
-from rerank.frozen import Shard, checked_bytes, query_groups
+from rerank.frozen import Shard, check_content, checked_bytes, query_groups
 from rerank.ledger import Attempt, Session
 from rerank.records import GroupScores, ModelSpec, Placement, QueryGroup, Scorer
 from rerank.runs import POISONED, valid_receipt
@@ -204,7 +204,8 @@ def read_groups(store: Store, job: ShardJob) -> list[QueryGroup]:
     key = f"{job.task_folder}/{job.shard.file}"
     data = checked_bytes(store, key, job.shard.sha256)
     where = str(store.path(key))
-    return list(query_groups(check_table(table_from_bytes(data, where), "candidates", where)))
+    table = check_table(table_from_bytes(data, where), "candidates", where)
+    return list(query_groups(check_content(table, job.shard.content, where)))
 
 
 def score_table(groups: list[QueryGroup], results: list[GroupScores]) -> pa.Table:

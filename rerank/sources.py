@@ -21,6 +21,7 @@ from rerank.formats import (
     grade_of,
     json_lines,
     lines,
+    provenance_of,
     read_qrels,
     read_run,
     score_of,
@@ -29,6 +30,7 @@ from rerank.formats import (
 from rerank.tasks import TaskSpec
 
 QUERY_ID = ("query_id", "qid", "_id", "id")
+MAX_RANK = 2**24  # first_stage scores are -rank in fp32, exact below this
 MAX_WEIGHT = 1e12  # traffic of one query; sums of weights stay exact enough
 DOC_ID = ("document_id", "doc_id", "docid", "_id", "id")
 
@@ -180,7 +182,7 @@ def _candidate(entry: dict[str, Any], position: int, where: str) -> Candidate:
         if len(version) == len(found) and version != found:
             raise InputError(f"{where}: document_version {version} but the text is {found}")
     rank = entry.get("retrieval_rank", position)
-    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank < 2**31:
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank < MAX_RANK:
         raise InputError(f"{where}, field 'retrieval_rank': {rank!r} is not a rank from 1")
     score = entry.get("retrieval_score")
     return Candidate(
@@ -199,7 +201,7 @@ def _inline_judgments(
         if grade is not None:
             doc_id = text_field(entry, DOC_ID, where)
             attributes = attributes_of(entry.get("attributes", {}), where)
-            source = str(entry.get("provenance", provenance))
+            source = provenance_of(entry.get("provenance", provenance), where)
             yield Judgment(query_id, doc_id, grade_of(grade, where), source, attributes)
 
 

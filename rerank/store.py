@@ -136,7 +136,8 @@ def parquet_bytes(table: pa.Table, row_group_size: int | None = None) -> bytes:
 def table_from_bytes(data: bytes, where: str) -> pa.Table:
     """Parquet bytes as a table; FrozenDataError naming the file where they are not Parquet."""
     try:
-        return pq.read_table(io.BytesIO(data))
+        # one thread: Arrow's pool may abort a process that ends right after an error
+        return pq.read_table(io.BytesIO(data), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise FrozenDataError(f"{where} is not a readable Parquet file: {error}") from error
 

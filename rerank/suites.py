@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BOUNDS = ("mean", "lower")
 MACRO = "macro"  # the name under which means over tasks are reported
 
 
@@ -40,7 +41,7 @@ class SuiteSpec:
     measures: tuple[str, ...] = ("nDCG@10", "RR@10", "AP", "P@5", "R@5", "Success@1")
     primary: str = "nDCG@10"
     slices: tuple[str, ...] = ()  # attributes of queries or judgments
-    min_slice_n: int = 5  # smaller slices are shown in grey and never gate
+    min_slice_n: int = 5  # smaller slices are shown in grey; a gate rule has its own min_n
     tie: str = "trec"  # trec | docid_asc | input | expected | pessimistic | optimistic
     no_relevant: str = "zero"  # zero | skip | nan
     samples: int = 10_000  # bootstrap resamples

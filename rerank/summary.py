@@ -15,7 +15,7 @@ import numpy as np
 import metrics
 from rerank.comparison import Comparison, compare, interval_of, macro_interval
 from rerank.evaluation import SystemEvaluation, retrieved_recall
-from rerank.gating import FAIL, Verdict, judge
+from rerank.gating import FAIL, PASS, Verdict, judge
 from rerank.records import ModelSpec
 from rerank.suites import MACRO, SuiteSpec
 
@@ -45,10 +45,11 @@ class Findings:
 
     @property
     def passed(self) -> bool | None:
-        """None where the suite has no rules."""
+        """None where no rule is about these systems. Rules that judged nothing do not pass."""
         if not self.verdicts:
             return None
-        return all(verdict.verdict != FAIL for verdict in self.verdicts)
+        found = [verdict.verdict for verdict in self.verdicts]
+        return FAIL not in found and PASS in found
 
 
 def find(suite: SuiteSpec, systems: list[SystemEvaluation]) -> Findings:
@@ -269,19 +270,25 @@ def _headroom(findings: Findings, system: SystemEvaluation) -> dict[str, Any]:
     """How far the perfect order of the same candidates is, and how much of the way was made."""
     primary = findings.suite.primary
     base = findings.system(system.task, findings.suite.baseline)
-    oracle, value = system.values(f"oracle({primary})"), system.values(primary)
-    mean_oracle, mean_value = float(np.nanmean(oracle)), float(np.nanmean(value))
-    room = mean_oracle - float(np.nanmean(base.values(primary)))
-    gained = mean_value - float(np.nanmean(base.values(primary)))
+    oracle, value, start = (
+        _mean(values)["mean"]
+        for values in (
+            system.values(f"oracle({primary})"),
+            system.values(primary),
+            base.values(primary),
+        )
+    )
+    defined = None not in (oracle, value, start)
+    room = oracle - start if defined else 0.0
     return {
         "task": system.task,
         "system": system.model,
         "measure": primary,
-        "oracle": mean_oracle,
-        "value": mean_value,
-        "headroom": float(np.nanmean(system.values(f"headroom({primary})"))),
-        "recovered": gained / room if room > 0 and system is not base else None,
-        "n": int(np.sum(~np.isnan(value))),
+        "oracle": oracle,
+        "value": value,
+        "headroom": _mean(system.values(f"headroom({primary})"))["mean"],
+        "recovered": (value - start) / room if room > 0 and system is not base else None,
+        "n": _mean(system.values(primary))["n"],
     }
 
 
@@ -397,8 +404,8 @@ def comparison_warnings(item: Comparison) -> list[str]:
     """What could make a reader trust this comparison too much."""
     found = []
     sides = (item.baseline, item.challenger)
-    unjudged = [float(np.nanmean(side.values("unjudged@10"))) for side in sides]
-    if unjudged[1] - unjudged[0] > 0.05:
+    unjudged = [_mean(side.values("unjudged@10"))["mean"] for side in sides]
+    if None not in unjudged and unjudged[1] - unjudged[0] > 0.05:
         found.append(
             f"{item.challenger.model} puts more unjudged documents in its first 10 ranks "
             f"({unjudged[1]:.2f}) than {item.baseline.model} ({unjudged[0]:.2f}): its value may be "

@@ -122,14 +122,14 @@ def test_the_gate_fails_with_exit_1_and_names_its_rule(
     words = project(
         gate=[
             {"max_drop": 1.0},
-            {"slice": "language=ko", "max_drop": -1.0},
+            {"slice": "language=ko", "bound": "lower"},
             {"slice": "language=fr", "critical": True},
         ]
     )
     assert main(["run", *words]) == 1
     said = capsys.readouterr().out
     assert "gate: FAILED (3 checks, 2 failed)" in said
-    assert "nDCG@10 of overlap on tiny, language=ko: mean delta" in said
+    assert "nDCG@10 of overlap on tiny, language=ko: lower end" in said
     assert (
         "language=fr: 0 queries, the rule needs 1; a critical slice may not go unmeasured" in said
     )

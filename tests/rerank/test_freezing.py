@@ -11,12 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from rerank.errors import ConfigError, FrozenDataError, InputError
 from rerank.fingerprint import sha256_bytes
 from rerank.freezing import freeze
 from rerank.frozen import FrozenTask, open_frozen, query_groups
+from rerank.schemas import check_table
 from rerank.store import Store
 from rerank.tasks import TaskSpec
 from tests.conftest import write_jsonl
@@ -153,6 +157,15 @@ def test_a_changed_shard_is_found(make_task: Callable[..., Path], tmp_path: Path
     with pytest.raises(FrozenDataError, match="changed after freezing"):
         task.verify()
     file.write_bytes(good)
+    other = pq.read_table(store.path(f"{task.folder}/judgments.parquet"))
+    flipped = other.set_column(2, "grade", pc.subtract(pa.scalar(9, pa.int32()), other["grade"]))
+    edited = dict(task.manifest, files=dict(task.manifest["files"]))
+    data = store.write_table(
+        f"{task.folder}/judgments.parquet", check_table(flipped, "judgments", "")
+    )
+    edited["files"]["judgments.parquet"] = sha256_bytes(data)
+    with pytest.raises(FrozenDataError, match="holds other rows"):
+        _ = FrozenTask(store, task.folder, edited).judgments
     manifest = store.path(f"{task.folder}/manifest.json")
     facts = json.loads(manifest.read_text())
     facts["identity"]["judgments"] = "sha256:0"

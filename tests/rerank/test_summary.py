@@ -59,9 +59,14 @@ def task_folder(folder: Path, queries: int) -> Path:
 
 
 def system(
-    store: Store, folder: Path, name: str, model: str, good: list[float | None]
+    store: Store,
+    folder: Path,
+    name: str,
+    model: str,
+    good: list[float | None],
+    bad: float | None = 0.5,
 ) -> SystemEvaluation:
-    """Scores of `good` for each query, `bad` always 0.5; None stands for a pair without a score."""
+    """Scores of `good` for each query and of `bad` for all; None: the pair has no score."""
     task = freeze(
         TaskSpec(name=name, source="frozen_jsonl", folder=str(folder), qrels="qrels"), store
     )
@@ -71,10 +76,10 @@ def system(
     groups = read_groups(store, job)
     results = [
         GroupScores(
-            scores=np.array([0.5, np.nan if value is None else value]),
+            scores=np.array([np.nan if score is None else score for score in (bad, value)]),
             tokens=np.array([3, 3], dtype=np.int32),
             truncated=np.array([False, False]),
-            failures=(None, "out of memory at batch size 1" if value is None else None),
+            failures=tuple("out of memory" if score is None else None for score in (bad, value)),
         )
         for value in good
     ]
@@ -209,3 +214,39 @@ def test_runs_over_other_judgments_are_refused(tmp_path: Path) -> None:
 def test_sessions_are_told_apart() -> None:
     """Two drivers never share an id."""
     assert Session.new("ray").id != Session.new("ray").id
+
+
+def test_a_model_that_scored_nothing_is_worth_nothing_and_fails_the_gate(tmp_path: Path) -> None:
+    """Its order would be the tie rule's: 0 and FAILED, whatever the rule allows."""
+    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
+    first = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
+    nothing = system(store, folder, "one", "new", [None] * 3, bad=None)
+    suite = SuiteSpec(**{**vars(SUITE), "gate": (GateRule(max_drop=1.0),)})
+    found = json.loads(json_bytes(document(find(suite, [first, nothing]), [], [])))
+    assert row(found, "results", task="one", system="new", measure="nDCG@10")["mean"] == 0.0
+    assert found["gate"]["passed"] is False
+    assert "nothing to judge by" in found["gate"]["rules"][0]["sentence"]
+
+
+def test_a_task_without_any_defined_value_has_nulls_not_nan(tmp_path: Path) -> None:
+    """no_relevant: nan where every grade is 0: strict JSON with null, no traceback."""
+    store, folder = Store(tmp_path / "store"), tmp_path / "zero"
+    task_folder(folder, 2)
+    (folder / "qrels").write_text("q0 0 absent 0\nq1 0 absent 0\n")
+    lines_ = [json.loads(line) for line in (folder / "candidates.jsonl").open()]
+    for line in lines_:
+        line["candidates"][1]["relevance_grade"] = 0
+    write_jsonl(folder / "candidates.jsonl", lines_)
+    suite = SuiteSpec(**{**vars(SUITE), "no_relevant": "nan"})
+    systems = [
+        evaluate_run(system(store, folder, "zero", name, [0.9, 0.9]).run, view_task(task), suite)
+        for name in ("base", "new")
+        for task in [
+            freeze(
+                TaskSpec(name="zero", source="frozen_jsonl", folder=str(folder), qrels="qrels"),
+                store,
+            )
+        ]
+    ]
+    found = json.loads(json_bytes(document(find(suite, systems), [], [])))
+    assert row(found, "headroom", task="zero", system="new")["value"] is None
