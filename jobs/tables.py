@@ -8,7 +8,7 @@ import metrics
 from rerank.comparison import Comparison
 from rerank.gating import FAIL, TOO_FEW
 from rerank.reporting.visible import visible
-from rerank.summary import Findings, compared_measures, results
+from rerank.summary import Findings, compared_measures
 
 MISSING = "—"
 
@@ -39,7 +39,7 @@ def width(text: str) -> int:
 def leaderboard(findings: Findings) -> str:
     """A table of systems for each task, best first by the primary measure."""
     measures = compared_measures(findings.suite)
-    found = results(findings)
+    found = findings.results
     parts = []
     for task in dict.fromkeys(row["task"] for row in found):
         mine = {(r["system"], r["measure"]): r for r in found if r["task"] == task}

@@ -36,10 +36,7 @@ def resolve_placement(spec: ModelSpec, weightless: bool) -> Placement:
     cuda where flash_attn is installed, the architecture supports it and the dtype is a half, else
     sdpa. ConfigError: an unknown word. ScoringError: something stated that this machine lacks.
     """
-    stated = (("device", spec.device, DEVICES), ("dtype", spec.dtype, DTYPES))
-    for kind, value, known in (*stated, ("attention", spec.attention, ATTENTIONS)):
-        if value not in known:
-            raise unknown_name(kind, value, known)
+    _check_words(spec)
     if weightless:
         return WEIGHTLESS
     device = _device(spec)
@@ -56,11 +53,15 @@ def planned_placement(spec: ModelSpec, weightless: bool) -> Placement:
     stated = (spec.device, spec.dtype, spec.attention)
     if weightless or "auto" in stated:
         return resolve_placement(spec, weightless)
-    known = (DEVICES, DTYPES, ATTENTIONS)
-    for kind, value, words in zip(("device", "dtype", "attention"), stated, known, strict=True):
-        if value not in words:
-            raise unknown_name(kind, value, words)
+    _check_words(spec)
     return Placement(*stated)
+
+
+def _check_words(spec: ModelSpec) -> None:
+    stated = (("device", spec.device, DEVICES), ("dtype", spec.dtype, DTYPES))
+    for kind, value, known in (*stated, ("attention", spec.attention, ATTENTIONS)):
+        if value not in known:
+            raise unknown_name(kind, value, known)
 
 
 def _device(spec: ModelSpec) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,11 +72,3 @@ def top_positions(scores: np.ndarray, depth: int) -> np.ndarray:
         found = found[scores[found] >= floor]
     order = np.argsort(-scores[found], kind="stable")
     return found[order][:depth]
-
-
-def search_all(
-    index: BM25Index, queries: dict[str, str], depth: int
-) -> Iterator[tuple[str, Ranking]]:
-    """(query id, ranking) for every query, in the order given."""
-    for query_id, text in queries.items():
-        yield query_id, index.search(text, depth)

@@ -15,7 +15,6 @@ import io
 import json
 import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,13 +139,3 @@ def table_from_bytes(data: bytes, where: str) -> pa.Table:
         return pq.read_table(io.BytesIO(data), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise FrozenDataError(f"{where} is not a readable Parquet file: {error}") from error
-
-
-def subfolders(store: Store, folder: str, depth: int) -> Iterator[str]:
-    """Paths of the folders exactly `depth` levels below `folder`, sorted."""
-    for name in store.folders(folder):
-        path = f"{folder}/{name}"
-        if depth == 1:
-            yield path
-        else:
-            yield from subfolders(store, path, depth - 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class Findings:
 
     def system(self, task: str, model: str) -> SystemEvaluation:
         return next(s for s in self.systems if (s.task, s.model) == (task, model))
+
+    @cached_property
+    def results(self) -> list[dict[str, Any]]:
+        """What `results` gives; terminal and report show it, and it is bootstrapped once."""
+        return results(self)
 
     @property
     def passed(self) -> bool | None:
@@ -86,7 +92,7 @@ def document(
         "tasks": [_task(findings, name) for name in findings.tasks],
         "systems": [_system(findings, model) for model in models],
         "measures": compared_measures(suite),
-        "results": results(findings),
+        "results": findings.results,
         "diagnostics": [_diagnostics(system) for system in findings.systems],
         "headroom": [_headroom(findings, system) for system in findings.systems],
         "slices": slice_means(findings),
