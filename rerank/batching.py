@@ -1,69 +1,134 @@
 """Batches by token budget: which inputs go through the model together.
 
 A batch of n inputs costs n x (length of its longest, rounded up to `PAD_MULTIPLE`) tokens, padding
-included. The plan is a pure function of the lengths and the budget, so that a rerun on another
+included. Inputs that begin alike (one query's prompt before its documents) pay for that beginning
+once a batch. The plan is a pure function of the lengths and the budget, so that a rerun on another
 machine or with other workers makes the same batches, and with them the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 PAD_MULTIPLE = 8  # rows are padded to a multiple of this many tokens: tensor cores want it
+MOST_ROWS = 64  # of one chunk: beyond them another shared beginning costs next to nothing
 
 
-def padded_length(length: int, multiple: int = PAD_MULTIPLE) -> int:
-    """`length` rounded up to a multiple; an input without tokens counts as one token."""
-    return -(-max(length, 1) // multiple) * multiple
+@dataclass(frozen=True)
+class Length:
+    """Tokens of one input, and how many of them it has in common with all inputs of `share`."""
+
+    tokens: int
+    share: Hashable = None
+    shared: int = 0
+
+    @property
+    def own(self) -> int:
+        """Tokens that are forwarded for this input alone."""
+        return self.tokens - self.shared
 
 
-def plan_batches(
-    lengths: Sequence[int],
-    token_budget: int,
-    *,
-    max_items: int | None = None,
-    multiple: int = PAD_MULTIPLE,
-) -> list[list[int]]:
-    """Pack inputs into batches whose rows x padded length stay within the budget.
+def padded_length(length: int) -> int:
+    """`length` rounded up to `PAD_MULTIPLE`; an input without tokens counts as one token."""
+    return -(-max(length, 1) // PAD_MULTIPLE) * PAD_MULTIPLE
 
-    lengths: tokens of each input. token_budget: tokens of one batch, padding included.
-    max_items: most rows in a batch, None for no limit. multiple: rows are padded to this multiple.
-    Returns index lists, longest inputs first (equal lengths in input order); every index appears
-    once. A single input longer than the budget is a batch of its own. ValueError for a budget,
-    row limit or multiple below 1.
-    """
-    if token_budget < 1 or multiple < 1 or (max_items is not None and max_items < 1):
-        raise ValueError(
-            f"token_budget {token_budget}, max_items {max_items} and multiple {multiple} "
-            "must be at least 1"
+
+@dataclass
+class Shape:
+    """The rectangles that a batch forwards: one row an input, one a shared beginning."""
+
+    rows: int = 0
+    length: int = 0  # padded tokens of a row
+    beginnings: int = 0
+    beginning_length: int = 0  # padded tokens of a shared beginning
+
+    @property
+    def tokens(self) -> int:
+        """Tokens forwarded, padding included."""
+        return self.rows * self.length + self.beginnings * self.beginning_length
+
+    @staticmethod
+    def of(batch: Sequence[Length]) -> Shape:
+        """The shape of inputs that are forwarded together."""
+        shared = {length.share: length.shared for length in batch if length.share is not None}
+        return Shape(
+            rows=len(batch),
+            length=padded_length(max(length.own for length in batch)),
+            beginnings=len(shared),
+            beginning_length=padded_length(max(shared.values())) if shared else 0,
         )
-    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+
+    def with_chunk(self, chunk: Shape) -> Shape:
+        """The shape after adding a chunk; two chunks of one share are counted as two beginnings."""
+        return Shape(
+            self.rows + chunk.rows,
+            max(self.length, chunk.length),
+            self.beginnings + chunk.beginnings,
+            max(self.beginning_length, chunk.beginning_length),
+        )
+
+
+def plan_batches(lengths: Sequence[Length], token_budget: int) -> list[list[int]]:
+    """Pack inputs into batches that cost at most the budget.
+
+    token_budget: tokens of one batch, padding included. Returns index lists, longest inputs first
+    (equal lengths in input order); every index appears once. Inputs of one share stay together as
+    far as that saves tokens. A single input longer than the budget is a batch of its own.
+    ValueError for a budget below 1.
+    """
+    if token_budget < 1:
+        raise ValueError(f"token_budget {token_budget} must be at least 1")
     batches: list[list[int]] = []
-    start = 0
-    while start < len(order):
-        longest = padded_length(lengths[order[start]], multiple)
-        rows = max(1, token_budget // longest)
-        if max_items is not None:
-            rows = min(rows, max_items)
-        batches.append(order[start : start + rows])
-        start += rows
+    shape = Shape()
+    for chunk in _chunks(lengths, token_budget):
+        added = Shape.of([lengths[index] for index in chunk])
+        if not batches or shape.with_chunk(added).tokens > token_budget:
+            batches.append([])
+            shape = Shape()
+        batches[-1] += chunk
+        shape = shape.with_chunk(added)
     return batches
 
 
-def padded_tokens(
-    lengths: Sequence[int], batches: Sequence[Sequence[int]], multiple: int = PAD_MULTIPLE
-) -> int:
-    """Tokens that the batches cost, padding included: sum of rows x padded length."""
-    return sum(
-        len(batch) * padded_length(max(lengths[index] for index in batch), multiple)
-        for batch in batches
-    )
+def _chunks(lengths: Sequence[Length], token_budget: int) -> list[list[int]]:
+    """What is never torn apart, longest first: an input without a share, or neighbours in length
+    of one share."""
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index].own, index))
+    shares: dict[Hashable, list[int]] = {}
+    chunks: list[list[int]] = []
+    for index in order:
+        if lengths[index].share is None:
+            chunks.append([index])
+        else:
+            shares.setdefault(lengths[index].share, []).append(index)
+    for members in shares.values():
+        sizes = cheapest_split([lengths[index] for index in members], token_budget)
+        for size in sizes:
+            chunks.append(members[:size])
+            members = members[size:]
+    return sorted(chunks, key=lambda chunk: (-lengths[chunk[0]].own, chunk[0]))
 
 
-def padding_share(
-    lengths: Sequence[int], batches: Sequence[Sequence[int]], multiple: int = PAD_MULTIPLE
-) -> float:
-    """Share of the batches' tokens that is padding, in [0, 1]; 0.0 for no batches."""
-    total = padded_tokens(lengths, batches, multiple)
-    used = sum(lengths[index] for batch in batches for index in batch)
-    return 1.0 - used / total if total else 0.0
+def cheapest_split(members: Sequence[Length], token_budget: int) -> list[int]:
+    """Sizes of consecutive chunks whose costs sum to the least, each within the budget.
+
+    members: inputs of one share, longest first. Every chunk pays for the shared beginning again and
+    pads its rows to its first, so many chunks waste the one and few waste the other.
+    """
+    beginning = padded_length(members[0].shared)
+    best: list[tuple[int, int]] = [(0, 0)]  # (tokens, size of the last chunk) of each prefix
+    for end in range(1, len(members) + 1):
+        options = []
+        for start in range(end - 1, max(-1, end - 1 - MOST_ROWS), -1):
+            tokens = beginning + (end - start) * padded_length(members[start].own)
+            if tokens > token_budget and end - start > 1:
+                break
+            options.append((best[start][0] + tokens, end - start))
+        best.append(min(options, key=lambda option: (option[0], -option[1])))
+    sizes: list[int] = []
+    end = len(members)
+    while end:
+        sizes.append(best[end][1])
+        end -= best[end][1]
+    return sizes[::-1]

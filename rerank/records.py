@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -67,7 +67,9 @@ class Item:
     """One model input: what a single row of a batch holds.
 
     `tokens` is the length the model sees, `truncated` whether text was cut to reach it. `payload`
-    belongs to the adapter (token ids, for example) and never leaves it.
+    belongs to the adapter (token ids, for example) and never leaves it. Items of one `share` begin
+    with the same `shared_tokens` tokens, which their adapter computes once for all of them that
+    are forwarded together.
     """
 
     payload: Any
@@ -75,6 +77,8 @@ class Item:
     truncated: bool
     label: str  # for error messages: "query q1, document d7"
     failure: str | None = None  # set where the adapter refuses this input: it is never forwarded
+    share: Hashable = None
+    shared_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,26 +86,33 @@ class GroupScores:
     """Scores of one QueryGroup, aligned with its documents.
 
     scores: (n,) float64 holding raw fp32 margins or logits, NaN where `failures` says why;
-    tokens: (n,) int32; truncated: (n,) bool.
+    tokens: (n,) int32; truncated: (n,) bool; counts: what the adapter counts on the way, such as
+    {"windows": 9, "fallbacks": 1}, summed over the shard into its receipt.
     """
 
     scores: np.ndarray
     tokens: np.ndarray
     truncated: np.ndarray
     failures: tuple[str | None, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+Rows = np.ndarray | Sequence[np.ndarray | str]
 
 
 class Scorer(Protocol):
     """A loaded model. The loop in `rerank.scoring` owns batching, out-of-memory and order.
 
     encode:  groups -> items, the distinct model inputs (pairs, or texts that several pairs share);
-    forward: items -> (n_items, width) float32 array, one row an item, any batch composition;
+    forward: items -> one float32 row an item, any batch composition: an (n_items, width) array, or
+             a list of (width,) arrays of any widths, a string in place of a row saying why the
+             input has none;
     combine: groups + one output row per item (None where the item failed) -> GroupScores a group.
     """
 
     def encode(self, groups: Sequence[QueryGroup]) -> list[Item]: ...
 
-    def forward(self, items: Sequence[Item]) -> np.ndarray: ...
+    def forward(self, items: Sequence[Item]) -> Rows: ...
 
     def combine(
         self,
@@ -113,6 +124,30 @@ class Scorer(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Circumstances for run.json: tokenizer digest, prompt hash, library facts."""
+        ...
+
+
+@runtime_checkable
+class Segmented(Protocol):
+    """A scorer whose pairs are independent: whole queries of about `segment_pairs` pairs are
+    encoded at a time, the next ones while the model forwards."""
+
+    segment_pairs: int
+
+
+@runtime_checkable
+class Advancing(Protocol):
+    """A scorer that goes through its inputs in rounds, each made from what the last one gave."""
+
+    def advance(
+        self,
+        groups: Sequence[QueryGroup],
+        items: Sequence[Item],
+        outputs: Sequence[np.ndarray | None],
+        failures: Sequence[str | None],
+    ) -> list[Item]:
+        """The next round's items, none where all is done. All rounds' items so far come in, and
+        all come to `combine`."""
         ...
 
 

@@ -8,16 +8,17 @@ finite), and that each candidate gets exactly one score, at its place.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from rerank.batching import padded_length, padded_tokens, plan_batches
+from rerank.batching import Length, Shape, plan_batches
 from rerank.errors import ScoringError
 from rerank.probing import is_out_of_memory, release_memory
-from rerank.records import GroupScores, Item, QueryGroup, Scorer
+from rerank.records import Advancing, GroupScores, Item, QueryGroup, Rows, Scorer, Segmented
 
 SCORING_VERSION = 1  # part of every run's identity: raise it when scoring code changes meaning
 
@@ -88,27 +89,35 @@ class BatchPlan:
     def of(items: Sequence[Item], budget: int) -> BatchPlan:
         """The plan for all items that their adapter did not refuse."""
         wanted = [number for number, item in enumerate(items) if item.failure is None]
-        batches = plan_batches([items[number].tokens for number in wanted], budget)
+        batches = plan_batches([length_of(items[number]) for number in wanted], budget)
         return BatchPlan(budget, tuple(tuple(wanted[at] for at in batch) for batch in batches))
+
+
+def length_of(item: Item) -> Length:
+    """What the batch plan knows of an item."""
+    return Length(item.tokens, item.share, item.shared_tokens)
 
 
 @dataclass(frozen=True)
 class ScoringReport:
     """What one call of `score_groups` did. Counts, tokens and seconds; circumstance, not identity.
 
-    pairs: candidates; items: distinct model inputs; tokens: their lengths, without padding;
-    padded_tokens: the same with padding; oom_halvings: batches that had to be split in two;
-    plan: [rows, padded length] of each batch, in the order of forwarding.
+    pairs: candidates; items: distinct model inputs; tokens: what was forwarded, without padding;
+    padded_tokens: the same with padding; reused_tokens: tokens of shared beginnings that were not
+    forwarded again; oom_halvings: batches that had to be split in two; counts: the adapter's own;
+    plan: [rows, padded length, shared beginnings, their padded length] of each batch, in order.
     """
 
     pairs: int
     items: int
     tokens: int
     padded_tokens: int
+    reused_tokens: int
     batches: int
     oom_halvings: int
-    seconds_encode: float
+    seconds_encode: float  # waiting for the tokeniser; what ran beside the forwards is not in it
     seconds_forward: float
+    counts: dict[str, int]
     plan: list[list[int]]
 
     @property
@@ -118,13 +127,30 @@ class ScoringReport:
 
 
 class _Forwarding:
-    """One pass over a plan: outputs by item, halvings counted. Lives for one `score_groups`."""
+    """Forwards batches and keeps each item's output. Lives for one `score_groups`.
 
-    def __init__(self, scorer: Scorer, items: Sequence[Item], journal: Journal) -> None:
+    Items are numbered through all segments and rounds, so that the journal knows each by a number.
+    """
+
+    def __init__(self, scorer: Scorer, token_budget: int, journal: Journal) -> None:
         self.scorer = scorer
-        self.items = items
+        self.token_budget = token_budget
         self.journal = journal
+        self.items: list[Item] = []
+        self.found: list[Output] = []
+        self.batches: list[list[Length]] = []
         self.halvings = 0
+
+    def run(self, items: Sequence[Item]) -> None:
+        """Forward these items; `found` has the output, or the failure, of each afterwards."""
+        base = len(self.items)
+        self.items += items
+        self.found += [item.failure or "" for item in items]
+        for planned in BatchPlan.of(items, self.token_budget).batches:
+            batch = tuple(base + number for number in planned)
+            self.batches.append([length_of(self.items[number]) for number in batch])
+            for number, output in zip(batch, self.outputs(batch), strict=True):
+                self.found[number] = output
 
     def outputs(self, batch: tuple[int, ...]) -> list[Output]:
         """Outputs of a batch, remembered or new; ScoringError where one is not finite."""
@@ -164,7 +190,7 @@ class _Forwarding:
     def _in_parts(self, parts: Sequence[tuple[int, ...]]) -> list[Output]:
         return [output for part in parts for output in self._known(part) or self._forward(part)]
 
-    def _attempt(self, batch: tuple[int, ...]) -> np.ndarray | None:
+    def _attempt(self, batch: tuple[int, ...]) -> list[Output] | None:
         """Output rows, or None where the batch does not fit into memory.
 
         The traceback pins every tensor of the failed forward, so it is dropped, and the except
@@ -198,57 +224,103 @@ def score_groups(
     """
     started = time.perf_counter()
     filled = [group for group in groups if len(group)]
-    items = scorer.encode(filled) if filled else []
-    plan = BatchPlan.of(items, token_budget)
-    encoded = time.perf_counter()
-    forwarding = _Forwarding(scorer, items, journal or NoJournal())
-    found: dict[int, Output] = {}
-    for batch in plan.batches:
-        found.update(zip(batch, forwarding.outputs(batch), strict=True))
-    forwarded = time.perf_counter()
-    results = iter(_combine(scorer, filled, items, found))
-    report = _report(
-        filled, items, plan, forwarding.halvings, encoded - started, forwarded - encoded
-    )
-    return [next(results) if len(group) else _no_scores() for group in groups], report
+    forwarding = _Forwarding(scorer, token_budget, journal or NoJournal())
+    results: list[GroupScores] = []
+    waited = 0.0
+    for segment, items, seconds in encoded(scorer, segments(scorer, filled)):
+        waited += seconds
+        results += _score_segment(forwarding, segment, items)
+    seconds_forward = time.perf_counter() - started - waited
+    report = _report(forwarding, results, waited, seconds_forward)
+    scored = iter(results)
+    return [next(scored) if len(group) else _no_scores() for group in groups], report
 
 
-def _combine(
-    scorer: Scorer, groups: Sequence[QueryGroup], items: Sequence[Item], found: dict[int, Output]
+def segments(scorer: Scorer, groups: Sequence[QueryGroup]) -> list[list[QueryGroup]]:
+    """Whole queries that are encoded together: all at once, unless the scorer is `Segmented`."""
+    if not isinstance(scorer, Segmented):
+        return [list(groups)] if groups else []
+    parts: list[list[QueryGroup]] = []
+    pairs = 0
+    for group in groups:
+        if not parts or pairs + len(group) > scorer.segment_pairs:
+            parts.append([])
+            pairs = 0
+        parts[-1].append(group)
+        pairs += len(group)
+    return parts
+
+
+def encoded(
+    scorer: Scorer, parts: Sequence[list[QueryGroup]]
+) -> Iterator[tuple[list[QueryGroup], list[Item], float]]:
+    """(groups, their items, seconds waited for them); the next part is encoded meanwhile."""
+    with ThreadPoolExecutor(max_workers=1) as tokeniser:
+        upcoming = [tokeniser.submit(scorer.encode, part) for part in parts[:1]]
+        for number, part in enumerate(parts):
+            started = time.perf_counter()
+            items = upcoming.pop().result()
+            waited = time.perf_counter() - started
+            upcoming = [tokeniser.submit(scorer.encode, after) for after in parts[number + 1 :][:1]]
+            yield part, items, waited
+
+
+def _score_segment(
+    forwarding: _Forwarding, groups: Sequence[QueryGroup], items: Sequence[Item]
 ) -> list[GroupScores]:
-    if not groups:
-        return []
-    outputs: list[np.ndarray | None] = []
-    failures: list[str | None] = []
-    for number, item in enumerate(items):
-        output = found.get(number, item.failure)
-        outputs.append(None if isinstance(output, str) else output)
-        failures.append(output if isinstance(output, str) else None)
-    results = scorer.combine(groups, items, outputs, failures)
+    scorer, base = forwarding.scorer, len(forwarding.items)
+    while items:
+        forwarding.run(items)
+        if not isinstance(scorer, Advancing):
+            break
+        items = scorer.advance(groups, *_outputs(forwarding, base))
+    results = scorer.combine(groups, *_outputs(forwarding, base))
     check_results(groups, results)
     return results
 
 
+def _outputs(
+    forwarding: _Forwarding, base: int
+) -> tuple[list[Item], list[np.ndarray | None], list[str | None]]:
+    """Items from number `base` on with the output of each, or the reason why there is none."""
+    found = forwarding.found[base:]
+    outputs = [None if isinstance(output, str) else output for output in found]
+    failures = [output if isinstance(output, str) else None for output in found]
+    return forwarding.items[base:], outputs, failures
+
+
 def _report(
-    groups: Sequence[QueryGroup],
-    items: Sequence[Item],
-    plan: BatchPlan,
-    halvings: int,
+    forwarding: _Forwarding,
+    results: Sequence[GroupScores],
     seconds_encode: float,
     seconds_forward: float,
 ) -> ScoringReport:
-    lengths = [item.tokens for item in items]
+    counts: dict[str, int] = {}
+    for result in results:
+        for name, count in result.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    whole = sum(length.tokens for batch in forwarding.batches for length in batch)
+    shapes = [Shape.of(batch) for batch in forwarding.batches]
+    reused = sum(map(_reused, forwarding.batches))
     return ScoringReport(
-        pairs=sum(map(len, groups)),
-        items=len(items),
-        tokens=sum(lengths[number] for batch in plan.batches for number in batch),
-        padded_tokens=padded_tokens(lengths, plan.batches),
-        batches=len(plan.batches),
-        oom_halvings=halvings,
+        pairs=sum(len(result.scores) for result in results),
+        items=len(forwarding.items),
+        tokens=whole - reused,
+        padded_tokens=sum(shape.tokens for shape in shapes),
+        reused_tokens=reused,
+        batches=len(shapes),
+        oom_halvings=forwarding.halvings,
         seconds_encode=seconds_encode,
         seconds_forward=seconds_forward,
-        plan=[[len(batch), padded_length(lengths[batch[0]])] for batch in plan.batches],
+        counts=counts,
+        plan=[[s.rows, s.length, s.beginnings, s.beginning_length] for s in shapes],
     )
+
+
+def _reused(batch: Sequence[Length]) -> int:
+    """Tokens of shared beginnings that all but the first input of each share take over."""
+    first = {length.share: length.shared for length in batch if length.share is not None}
+    return sum(length.shared for length in batch) - sum(first.values())
 
 
 def _no_scores() -> GroupScores:
@@ -257,14 +329,22 @@ def _no_scores() -> GroupScores:
     )
 
 
-def checked_rows(rows: np.ndarray, items: Sequence[Item]) -> np.ndarray:
-    """`rows` if it is (n_items, width) float32; ScoringError names the first input if not."""
-    if rows.ndim != 2 or len(rows) != len(items) or rows.dtype != np.float32:
+def checked_rows(rows: Rows, items: Sequence[Item]) -> list[Output]:
+    """One float32 row or reason an input; ScoringError names the first input if not."""
+    shapes = [np.shape(row) for row in rows]
+    wrong = [row for row in rows if not isinstance(row, str) and not _is_row(row)]
+    if len(rows) != len(items) or wrong:
+        dtypes = {str(getattr(row, "dtype", type(row).__name__)) for row in rows}
         raise ScoringError(
-            f"the model gave {rows.dtype} outputs of shape {rows.shape} for {len(items)} inputs "
-            f"from {items[0].label} on; its adapter must give one float32 row an input"
+            f"the model gave {len(rows)} outputs ({', '.join(sorted(dtypes))}; shapes "
+            f"{shapes[:3]}) for {len(items)} inputs from {items[0].label} on; its adapter must "
+            "give one float32 row an input"
         )
-    return rows
+    return list(rows)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype == np.float32
 
 
 def check_finite(item: Item, output: Output) -> None:

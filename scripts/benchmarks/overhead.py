@@ -149,7 +149,7 @@ def loop(suite_file: str, store_root: str) -> None:
     from jobs.config import load_suite
     from jobs.freeze import frozen_tasks
     from jobs.replay import placement_of
-    from rerank.batching import plan_batches
+    from rerank.batching import Length, plan_batches
     from rerank.frozen import query_groups
     from rerank.models.adapters import load_scorer
     from rerank.probing import CPU_TOKEN_BUDGET
@@ -164,7 +164,7 @@ def loop(suite_file: str, store_root: str) -> None:
     started = time.perf_counter()
     for groups in shards:
         items = scorer.encode(groups)
-        for batch in plan_batches([item.tokens for item in items], CPU_TOKEN_BUDGET):
+        for batch in plan_batches([Length(item.tokens) for item in items], CPU_TOKEN_BUDGET):
             scorer.forward([items[number] for number in batch])
     seconds = time.perf_counter() - started
     print(sum(len(group) for groups in shards for group in groups) / seconds)

@@ -101,8 +101,8 @@ def test_scores_return_to_their_places_whatever_the_batches() -> None:
         assert results[0].tokens.tolist() == [17, 1, 5]
         assert results[0].truncated.tolist() == [False, False, True]
         assert (report.pairs, report.items, report.tokens) == (4, 4, 17 + 1 + 5 + 6)
-        assert sum(rows for rows, _ in report.plan) == 4
-        assert report.padded_tokens == sum(rows * length for rows, length in report.plan)
+        assert sum(rows for rows, *_ in report.plan) == 4
+        assert report.padded_tokens == sum(rows * length for rows, length, *_ in report.plan)
         assert 0 <= report.padding_share < 1
 
 
