@@ -90,6 +90,21 @@ def load_model(
     return model.eval()
 
 
+def empty_model(auto_class: str, spec: ModelSpec, folder: str) -> Any:
+    """The model's architecture without its weights, on the meta device: for limits and layout."""
+    import torch
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=spec.trust_code)
+        with torch.device("meta"):
+            return getattr(transformers, auto_class).from_config(
+                config, trust_remote_code=spec.trust_code
+            )
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        raise _unloadable(spec, folder, "model", error) from error
+
+
 def place(model: Any, spec: ModelSpec, placement: Placement, keep_fp32: Sequence[Any] = ()) -> Any:
     """Cast the weights, except those of the modules in `keep_fp32`, and move the model.
 
