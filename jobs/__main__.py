@@ -27,6 +27,7 @@ VERBS: dict[str, str] = {
     "status": "what is frozen, which runs are complete, what is missing and how to finish it",
     "measures": "list the measures with one line each",
     "models": "list the models of the configs folder and the adapters",
+    "contract": "print what a model reads of a pair, or what two models read differently",
     "tasks": "list the tasks of the configs folder, sources and analyzers",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from jobs.config import Suite
 from jobs.console import say
@@ -43,9 +44,12 @@ def environment(findings: Findings) -> list[tuple[str, str]]:
     rows = [(name, str(here[name])) for name in ("platform", "python", "git_commit")]
     rows += [(name, str(version)) for name, version in here["packages"].items() if version]
     for system in findings.systems:
-        workers = {
-            " · ".join(f"{key} {value}" for key, value in sorted(receipt["worker"].items()))
-            for receipt in system.run.receipts().values()
-        }
-        rows += [(f"{system.model} on {system.task}", worker) for worker in sorted(workers)]
+        receipts = list(system.run.receipts().values())
+        for key, label in (("worker", "machine of"), ("recipe", "input of")):
+            found = {_facts(receipt.get(key, {})) for receipt in receipts}
+            rows += [(f"{label} {system.model} on {system.task}", text) for text in sorted(found)]
     return rows
+
+
+def _facts(values: dict[str, Any]) -> str:
+    return " · ".join(f"{name} {value}" for name, value in sorted(values.items()))

@@ -32,7 +32,11 @@ class ModelSpec:
     max_length: int | None = None
     dtype: str = "auto"  # auto | float32 | bfloat16 | float16
     attention: str = "auto"  # auto | eager | sdpa | flash_attention_2
-    trust_code: bool = False
+    trust_code: bool = False  # run Python code that comes with the model
+    pickled_weights: bool = False  # also load *.bin files, tensors only; else safetensors alone
+    tokenizer_ids: str = (
+        ""  # "sha256:..." of the ids of fixed texts; any other tokenizer is refused
+    )
     device: str = "auto"  # auto | cpu | cuda
     num_gpus: float = 1.0  # per actor, where the device is cuda
     num_cpus: float = 1.0  # per actor

@@ -156,7 +156,8 @@ class ShardWorker:
             "started": started,
             "finished": time.time(),
             "report": {key: value for key, value in asdict(report).items() if key != "plan"},
-            "worker": self._worker(),
+            "worker": self._device(),
+            "recipe": self.scorer.describe(),
         }
         return commit(self.store, job, table, plan, circumstances)
 
@@ -168,15 +169,15 @@ class ShardWorker:
             self.token_budget = find_token_budget(self.scorer, groups, self.spec.placement)
         return self.token_budget
 
-    def _worker(self) -> dict[str, Any]:
+    def _device(self) -> dict[str, Any]:
         from rerank.devices import describe_device
 
-        return {**describe_device(self.spec.placement), **self.scorer.describe()}
+        return describe_device(self.spec.placement)
 
     def _failed(
         self, job: ShardJob, kind: str, message: str, started: float, trace: str = ""
     ) -> Outcome:
-        failure = {"kind": kind, "message": message, "traceback": trace, "worker": self._worker()}
+        failure = {"kind": kind, "message": message, "traceback": trace, "worker": self._device()}
         self.store.write_json(f"{job.run_key}/failures/{job.shard.name}.json", failure)
         seconds = time.monotonic() - started
         return Outcome(job.run_key, job.shard.number, FAILED, job.shard.rows, 0, message, seconds)

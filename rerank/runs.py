@@ -1,7 +1,7 @@
 """A run on disk: one model over one frozen task, shard by shard.
 
 runs/TASK/MODEL/FINGERPRINT/
-  run.json                        identity and circumstances
+  run.json                        identity, circumstances, and the recipe as the workers had it
   scores/00007.ATTEMPT.parquet    the scores of a shard; garbage until a receipt names it
   receipts/00007.json             the commit point: names and hashes the score file
   failures/00007.json             why a shard has no receipt
@@ -90,6 +90,29 @@ class Run:
             for name in self.store.files(f"{self.key}/attempts/{shard.name}"):
                 self.store.remove(f"{self.key}/attempts/{shard.name}/{name}")
         return count
+
+    def record_recipe(self, receipts: dict[int, dict[str, Any]]) -> None:
+        """Write into run.json what the workers read with: tokenizer, rendered prompt, limits.
+
+        FrozenDataError where two shards were read differently, as with another tokenizer on one of
+        the nodes: the run is not one run.
+        """
+        found = {number: r["recipe"] for number, r in receipts.items() if "recipe" in r}
+        if not found:
+            return
+        (first, recipe), *others = found.items()
+        for number, other in others:
+            differing = sorted(k for k in {**recipe, **other} if recipe.get(k) != other.get(k))
+            if differing:
+                raise FrozenDataError(
+                    f"run {self.model} on {self.task.name} ({self.fingerprint}): shards {first} "
+                    f"and {number} were read with different {', '.join(differing)}; make the "
+                    f"model's files equal on all nodes, remove {self.store.path(self.key)} and "
+                    "replay"
+                )
+        key = f"{self.key}/run.json"
+        if self.store.exists(key) and self.store.read_json(key).get("recipe") != recipe:
+            self.store.write_json(key, {**self.store.read_json(key), "recipe": recipe})
 
     def scores(self) -> pa.Table:
         """All scores, sorted as the candidates are; IncompleteRun where a shard is missing."""

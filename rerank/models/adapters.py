@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from rerank.errors import ScoringError, unknown_name
+from rerank.errors import ConfigError, ScoringError, unknown_name
 from rerank.models.bi_encoder import BiEncoderParams
+from rerank.models.contract import Contract, tokenizer_parts
+from rerank.models.encoder_decoder_reader import EncoderDecoderParams
 from rerank.models.first_stage import FirstStageParams
+from rerank.models.http_params import HttpParams
+from rerank.models.listwise_blocks import ListwiseEmbeddingParams
+from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.models.overlap import OverlapParams
 from rerank.models.pair_encoder import PairEncoderParams
+from rerank.models.prompt_decoder import PromptDecoderParams
 from rerank.models.weights import resolve_folder
 from rerank.records import LoadedWeights, ModelSpec, Placement, Scorer
 from rerank.scoring import SCORING_VERSION
@@ -66,6 +73,27 @@ def resolve_weights(spec: ModelSpec) -> LoadedWeights:
     return resolve_folder(spec)
 
 
+def input_contract(spec: ModelSpec) -> Contract:
+    """What the model reads of a pair and what decides it, without loading its weights.
+
+    ConfigError: the adapter has no input of its own. ScoringError: tokenizer or configuration files
+    are missing, or the recipe does not fit them.
+    """
+    adapter = adapter_of(spec)
+    module = import_module(f"rerank.models.{spec.adapter}")
+    if not hasattr(module, "contract"):
+        raise ConfigError(
+            f"model '{spec.name}': adapter {spec.adapter} makes no input for a model, so there is "
+            "no contract to show; name a model that reads text"
+        )
+    found: Contract = module.contract(spec)
+    params = spec.params if spec.params is not None else adapter.params()
+    facts = {"adapter": spec.adapter, **_identifying(params), **found.facts}
+    if not adapter.weightless:
+        facts |= tokenizer_parts(Path(resolve_folder(spec).folder))
+    return Contract(facts, found.read)
+
+
 def model_identity(spec: ModelSpec, placement: Placement, weights: LoadedWeights) -> dict[str, Any]:
     """Everything of a model that can change a score, as JSON types; the rest is circumstance.
 
@@ -75,13 +103,19 @@ def model_identity(spec: ModelSpec, placement: Placement, weights: LoadedWeights
     params = spec.params if spec.params is not None else adapter_of(spec).params()
     return {
         "adapter": spec.adapter,
-        "params": asdict(params),
+        "params": _identifying(params),
         "weights": weights.revision,
         "max_length": spec.max_length,
         "dtype": placement.dtype,
         "attention": placement.attention,
         "scoring_version": SCORING_VERSION,
     }
+
+
+def _identifying(params: Any) -> dict[str, Any]:
+    """The settings that can change a score: all but fields with the metadata `identity: False`."""
+    kept = {entry.name for entry in fields(params) if entry.metadata.get("identity", True)}
+    return {name: value for name, value in asdict(params).items() if name in kept}
 
 
 def _lazily(module: str) -> Load:
@@ -118,5 +152,35 @@ ADAPTERS: dict[str, Adapter] = {
         load=_lazily("pair_encoder"),
         weightless=False,
         description="cross-encoder: an encoder reads both texts together, score = raw logit",
+    ),
+    "http": Adapter(
+        params=HttpParams,
+        load=_lazily("http"),
+        weightless=True,
+        description="a rerank API (Cohere, Jina, vLLM, TEI): scores as the server gives them",
+    ),
+    "prompt_decoder": Adapter(
+        params=PromptDecoderParams,
+        load=_lazily("prompt_decoder"),
+        weightless=False,
+        description="a decoder answers a prompt, score = raw margin of its answer's logits",
+    ),
+    "encoder_decoder": Adapter(
+        params=EncoderDecoderParams,
+        load=_lazily("encoder_decoder"),
+        weightless=False,
+        description="an encoder reads the document, a decoder answers, score = margin of logits",
+    ),
+    "listwise_embedding": Adapter(
+        params=ListwiseEmbeddingParams,
+        load=_lazily("listwise_embedding"),
+        weightless=False,
+        description="a decoder reads a query's documents at once, score = cosine of two states",
+    ),
+    "listwise_generation": Adapter(
+        params=ListwiseGenerationParams,
+        load=_lazily("listwise_generation"),
+        weightless=False,
+        description="a decoder writes the order of a window of documents, score = minus final rank",
     ),
 }

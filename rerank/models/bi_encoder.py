@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from rerank.errors import ScoringError, unknown_name
+from rerank.errors import unknown_name
 from rerank.models import transformer
+from rerank.models.contract import Contract, Reading, sequence
 from rerank.models.pointwise import empty_scores
-from rerank.models.sentence_modules import check_modules, max_seq_length
+from rerank.models.pooling import POOL
+from rerank.models.sentence_modules import check_lower_case, check_modules, max_seq_length
+from rerank.models.text_reader import TextReader
+from rerank.models.text_reader import single_frame as single_frame  # other adapters use it
+from rerank.models.tokenizer_file import match_tokenizer
 from rerank.models.weights import resolve_folder
-from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
+from rerank.records import GroupScores, Item, LoadedWeights, ModelSpec, Placement, QueryGroup
 
-POOLINGS = ("mean", "cls", "last")
 SIMILARITIES = ("cosine", "dot")
 
 
@@ -38,10 +42,18 @@ class BiEncoderParams:
     pad_token: str | None = None
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise unknown_name("pooling", self.pooling, POOLINGS)
+        if self.pooling not in POOL:
+            raise unknown_name("pooling", self.pooling, POOL)
         if self.similarity not in SIMILARITIES:
             raise unknown_name("similarity", self.similarity, SIMILARITIES)
+
+    def query(self, text: str) -> str:
+        """A query as the model reads it."""
+        return self.query_prefix + text
+
+    def document(self, text: str) -> str:
+        """A document as the model reads it."""
+        return self.document_prefix + text
 
 
 class BiEncoder:
@@ -50,48 +62,32 @@ class BiEncoder:
     def __init__(
         self,
         model: Any,
-        tokenizer: Any,
+        reader: TextReader,
         params: BiEncoderParams,
         *,
-        max_length: int,
         device: str,
         facts: dict[str, Any],
     ) -> None:
         self.model = model
-        self.tokenizer = tokenizer
+        self.reader = reader
         self.params = params
-        self.max_length = max_length
         self.device = device
         self.facts = facts
         self.positions = transformer.position_limit(model)
-        self.before, self.after = single_frame(tokenizer)
 
     def encode(self, groups: Sequence[QueryGroup]) -> list[Item]:
         """One item per distinct text; a text that is both query and document is two inputs
         where the prefixes differ."""
         labels: dict[str, str] = {}
         for group in groups:
-            labels.setdefault(self._query(group), f"query '{group.query_id}'")
+            labels.setdefault(self.params.query(group.query), f"query '{group.query_id}'")
             for doc_id, document in zip(group.doc_ids, group.documents, strict=True):
-                labels.setdefault(self._document(document), f"document '{doc_id}'")
-        split = self.params.split_special_tokens
-        ids = transformer.token_ids(self.tokenizer, list(labels), split_special_tokens=split)
+                labels.setdefault(self.params.document(document), f"document '{doc_id}'")
+        readings = map(self.reader.read, self.reader.ids(list(labels)))
         return [
-            self._item(text, label, found)
-            for (text, label), found in zip(labels.items(), ids, strict=True)
+            Item((text, ids), len(ids), truncated, label)
+            for (text, label), (ids, truncated) in zip(labels.items(), readings, strict=True)
         ]
-
-    def _query(self, group: QueryGroup) -> str:
-        return self.params.query_prefix + group.query
-
-    def _document(self, document: str) -> str:
-        return self.params.document_prefix + document
-
-    def _item(self, text: str, label: str, ids: Sequence[int]) -> Item:
-        room = self.max_length - len(self.before) - len(self.after)
-        kept = transformer.cut(ids, room, self.tokenizer.truncation_side)
-        whole = (*self.before, *kept, *self.after)
-        return Item((text, whole), len(whole), len(kept) < len(ids), label)
 
     def forward(self, items: Sequence[Item]) -> np.ndarray:
         """(n, hidden) float32 pooled states, not normalised."""
@@ -100,7 +96,7 @@ class BiEncoder:
         inputs = transformer.padded_inputs(
             [item.payload[1] for item in items],
             None,
-            pad_id=self.tokenizer.pad_token_id,
+            pad_id=self.reader.tokenizer.pad_token_id,
             positions=self.positions,
             device=self.device,
         )
@@ -122,10 +118,10 @@ class BiEncoder:
         place = {item.payload[0]: number for number, item in enumerate(items)}
         results = []
         for group, empty in zip(groups, empty_scores(groups), strict=True):
-            query = place[self._query(group)]
+            query = place[self.params.query(group.query)]
             reasons: list[str | None] = []
             for row, document in enumerate(group.documents):
-                pair = (query, place[self._document(document)])
+                pair = (query, place[self.params.document(document)])
                 empty.tokens[row] = sum(items[number].tokens for number in pair)
                 empty.truncated[row] = any(items[number].truncated for number in pair)
                 empty.scores[row] = self.similarity(*(outputs[number] for number in pair))
@@ -153,66 +149,81 @@ class BiEncoder:
         return self.facts
 
 
-def _mean(states: Any, mask: Any) -> Any:
-    """Mean of the states of real tokens: (n, length, hidden), (n, length) -> (n, hidden)."""
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
-
-
-def _cls(states: Any, mask: Any) -> Any:
-    """State of the first token."""
-    return states[:, 0]
-
-
-def _last(states: Any, mask: Any) -> Any:
-    """State of the last real token (inputs are padded on the right)."""
-    import torch
-
-    rows = torch.arange(len(states), device=states.device)
-    return states[rows, mask.sum(dim=1).clamp(min=1) - 1]
-
-
-POOL = {"mean": _mean, "cls": _cls, "last": _last}
-
-
-def single_frame(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Special tokens before and after a single text. ScoringError: the tokenizer has no frame."""
-    encoded = tokenizer(["a"], truncation=False, padding=False).encodings[0]
-    sides, ids = encoded.sequence_ids, encoded.ids
-    if 0 not in sides:
-        raise ScoringError("the tokenizer makes no token of the text 'a'")
-    start = sides.index(0)
-    return tuple(ids[:start]), tuple(ids[start + sides.count(0) :])
-
-
 def load(spec: ModelSpec, placement: Placement) -> BiEncoder:
     """Load a bi-encoder. ScoringError: files, positions, pad token or stated pooling are wrong."""
     params = spec.params or BiEncoderParams()
     weights = resolve_folder(spec)
-    folder = Path(weights.folder)
-    check_modules(spec.name, folder, pooling=params.pooling, similarity=params.similarity)
+    _check_layout(spec, params, weights)
     tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
     # a pooler is a head over the first token; embeddings never read it, and many folders lack it
     model = transformer.load_model("AutoModel", spec, placement, weights.folder, unused=("pooler",))
+    match_tokenizer(spec, tokenizer, model)
     positions = transformer.position_limit(model)
-    own = max_seq_length(folder) if spec.max_length is None else None
-    max_length = transformer.input_limit(
-        replace(spec, max_length=own or spec.max_length), tokenizer, positions
-    )
+    reader = _reader(spec, params, tokenizer, positions, weights)
     facts = {
         "model_class": type(model).__name__,
         "weights": weights.revision,
-        "max_length": max_length,
+        "max_length": reader.max_length,
         "position_limit": positions,
+        **_digests(weights, params, reader),
     }
-    scorer = BiEncoder(
-        transformer.place(model, spec, placement),
-        tokenizer,
-        params,
-        max_length=max_length,
-        device=placement.device,
-        facts=facts,
-    )
-    group = QueryGroup("q", "a query", (), (), ())
-    facts |= transformer.describe_tokenizer(weights.folder, scorer.encode([group])[0].payload[1])
-    return scorer
+    placed = transformer.place(model, spec, placement)
+    return BiEncoder(placed, reader, params, device=placement.device, facts=facts)
+
+
+def contract(spec: ModelSpec) -> Contract:
+    """What the recipe reads of a query and of a document, which are two inputs."""
+    params = spec.params or BiEncoderParams()
+    weights = resolve_folder(spec)
+    _check_layout(spec, params, weights)
+    tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
+    model = transformer.empty_model("AutoModel", spec, weights.folder)
+    positions = transformer.position_limit(model)
+    reader = _reader(spec, params, tokenizer, positions, weights)
+    before, after = (tokenizer.convert_ids_to_tokens(list(ids)) for ids in reader.frame)
+    frame = " ".join((*before, "{text}", *after))
+
+    def read(query: str, document: str) -> Reading:
+        texts = {"query": params.query(query), "document": params.document(document)}
+        found = {name: reader.explain(name, text) for name, text in texts.items()}
+        parts = [sequence(name, tokenizer, ids) for name, (ids, _) in found.items()]
+        return Reading(tuple(parts), tuple(cut for _, cuts in found.values() for cut in cuts))
+
+    facts = {
+        "template": {
+            "query": frame.replace("{text}", params.query("{query}")),
+            "document": frame.replace("{text}", params.document("{document}")),
+        },
+        "max_length": reader.max_length,
+        "position_limit": positions,
+        "truncation_side": tokenizer.truncation_side,
+        "readout": f"{params.similarity} of {params.pooling} pooled states, fp32",
+        "normalisation": "L2" if params.similarity == "cosine" else None,
+    }
+    return Contract(facts | _digests(weights, params, reader), read)
+
+
+def _check_layout(spec: ModelSpec, params: BiEncoderParams, weights: LoadedWeights) -> None:
+    folder = Path(weights.folder)
+    check_modules(spec.name, folder, pooling=params.pooling, similarity=params.similarity)
+
+
+def _reader(
+    spec: ModelSpec,
+    params: BiEncoderParams,
+    tokenizer: Any,
+    positions: int | None,
+    weights: LoadedWeights,
+) -> TextReader:
+    folder = Path(weights.folder)
+    check_lower_case(spec.name, folder, tokenizer)
+    own = max_seq_length(spec.name, folder) if spec.max_length is None else None
+    limited = spec if own is None else replace(spec, max_length=own)
+    max_length = transformer.input_limit(limited, tokenizer, positions)
+    frame = single_frame(tokenizer)
+    return TextReader(tokenizer, frame, max_length, params.split_special_tokens)
+
+
+def _digests(weights: LoadedWeights, params: BiEncoderParams, reader: TextReader) -> dict[str, str]:
+    rendered, _ = reader.read(reader.ids([params.query("a query")])[0])
+    return transformer.describe_tokenizer(weights.folder, rendered, reader.tokenizer)

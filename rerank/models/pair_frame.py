@@ -63,6 +63,17 @@ class Frame:
         """Tokens of the frame itself."""
         return len(self.before) + len(self.between) + len(self.after)
 
+    @property
+    def types(self) -> tuple[int, ...]:
+        """Token types of a pair of one-token texts, in order."""
+        return self.fill((0,), (0,))[1]
+
+    def template(self, tokenizer: Any) -> str:
+        """The frame written out: "[CLS] {query} [SEP] {document} [SEP]"."""
+        parts = (self.before, self.between, self.after)
+        before, between, after = (tokenizer.convert_ids_to_tokens(list(ids)) for ids in parts)
+        return " ".join((*before, "{query}", *between, "{document}", *after))
+
     def fill(self, query: Sequence[int], document: Sequence[int]) -> tuple[Ids, Ids]:
         """Token ids and token types of a whole pair."""
         ids = (*self.before, *query, *self.between, *document, *self.after)

@@ -15,37 +15,38 @@ import numpy as np
 from rerank.batching import padded_length
 from rerank.errors import ScoringError
 from rerank.fingerprint import canonical_json, sha256_file
+from rerank.models.loading import check_code, loading, own_code
+from rerank.models.tokenizer_file import file_tokenizer, with_pad_token
+from rerank.models.tokenizer_probe import PROBE_TEXTS
+from rerank.models.weights import has_safetensors
 from rerank.records import ModelSpec, Placement
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit of their own state 1e30
 
 
 def load_tokenizer(spec: ModelSpec, folder: str, pad_token: str | None) -> Any:
-    """The fast tokenizer of a folder, with a pad token. ScoringError names the YAML key to set."""
-    from transformers import AutoTokenizer
+    """The tokenizer of a folder's tokenizer.json, with a pad token.
 
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=spec.trust_code)
-    except (OSError, ValueError) as error:
-        raise _unloadable(spec, folder, "tokenizer", error) from error
-    if not tokenizer.is_fast:
+    ScoringError names the YAML key to set, or says that its ids are not those of `tokenizer_ids`.
+    """
+    tokenizer = with_pad_token(spec, file_tokenizer(spec, folder), pad_token)
+    found = probe_digest(tokenizer)
+    if spec.tokenizer_ids not in ("", found):
         raise ScoringError(
-            f"model '{spec.name}': {folder} has no tokenizer.json; save the tokenizer once with "
-            "AutoTokenizer.from_pretrained(...).save_pretrained(folder)"
-        )
-    if pad_token is not None:
-        if pad_token not in tokenizer.get_vocab():
-            raise ScoringError(
-                f"model '{spec.name}': pad_token '{pad_token}' is not in the vocabulary; "
-                "name a token that is (the model is never resized)"
-            )
-        tokenizer.pad_token = pad_token
-    if tokenizer.pad_token_id is None:
-        raise ScoringError(
-            f"model '{spec.name}': its tokenizer has no pad token; set `pad_token` in the model's "
-            f'YAML, for example pad_token: "{tokenizer.eos_token or tokenizer.sep_token}"'
+            f"model '{spec.name}': the tokenizer in {folder} gives other ids than the one that its "
+            f"recipe was checked with ({found}, not {spec.tokenizer_ids}); restore its files and "
+            "library versions, or correct `tokenizer_ids` if the change is wanted"
         )
     return tokenizer
+
+
+def probe_digest(tokenizer: Any) -> str:
+    """`sha256:...` of the ids of `PROBE_TEXTS`, special tokens read as such."""
+    return _ids_digest(token_ids(tokenizer, PROBE_TEXTS, split_special_tokens=False))
+
+
+def _ids_digest(ids: object) -> str:
+    return "sha256:" + hashlib.sha256(canonical_json(ids).encode()).hexdigest()
 
 
 def load_model(
@@ -55,30 +56,31 @@ def load_model(
     folder: str,
     *,
     unused: Sequence[str] = (),
+    dtype: str = "float32",
 ) -> Any:
     """A model in evaluation mode, in fp32 on the CPU: `place` moves it where it will run.
 
-    auto_class: name of a transformers Auto class. unused: top-level modules that the adapter never
-    reads, whose weights may be missing. ScoringError names weights that are missing or of another
-    shape; transformers would fill them with random numbers.
+    auto_class: name of a transformers Auto class. dtype: auto loads as saved, for large models
+    whose head is copied in fp32 before the rest is cast. unused: top-level modules that the adapter
+    never reads, whose weights may be missing. ScoringError names weights that are missing or of
+    another shape; transformers would fill them with random numbers.
     """
     import transformers
-    from safetensors import SafetensorError
 
     transformers.utils.logging.set_verbosity_error()  # its load report goes into our error
     transformers.utils.logging.disable_progress_bar()
-    try:
+    with loading(spec, folder, "model"):
         model, info = getattr(transformers, auto_class).from_pretrained(
             folder,
-            dtype="float32",
+            dtype=dtype,
             attn_implementation=placement.attention,
             trust_remote_code=spec.trust_code,
-            use_safetensors=True,
+            # `resolve_folder` admits *.bin only where the YAML does; torch reads tensors only
+            use_safetensors=has_safetensors(folder) or not spec.pickled_weights,
+            weights_only=True,
             ignore_mismatched_sizes=True,  # they are reported, and refused below
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
-        raise _unloadable(spec, folder, "model", error) from error
     wrong = [key for key in info["missing_keys"] if key.split(".")[0] not in unused]
     wrong += [str(key[0]) for key in info["mismatched_keys"]]
     if wrong:
@@ -95,14 +97,12 @@ def empty_model(auto_class: str, spec: ModelSpec, folder: str) -> Any:
     import torch
     import transformers
 
-    try:
+    with loading(spec, folder, "model"):
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=spec.trust_code)
         with torch.device("meta"):
             return getattr(transformers, auto_class).from_config(
                 config, trust_remote_code=spec.trust_code
             )
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
-        raise _unloadable(spec, folder, "model", error) from error
 
 
 def place(model: Any, spec: ModelSpec, placement: Placement, keep_fp32: Sequence[Any] = ()) -> Any:
@@ -137,8 +137,16 @@ def _upcast(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def head_modules(model: Any) -> list[Any]:
-    """Top-level modules beside the encoder: what turns its states into logits."""
-    encoder = getattr(model, model.base_model_prefix)
+    """Top-level modules beside the encoder: what turns its states into logits.
+
+    ScoringError: the model, of a folder's own code, does not say which module is the encoder.
+    """
+    encoder = getattr(model, model.base_model_prefix, None) if model.base_model_prefix else None
+    if encoder is None:
+        raise ScoringError(
+            f"{type(model).__name__} does not tell its encoder from its head (base_model_prefix); "
+            "set keep_head_fp32: false in the model's YAML, with dtype: float32 for exact scores"
+        )
     return [module for module in model.children() if module is not encoder]
 
 
@@ -174,6 +182,15 @@ def input_limit(spec: ModelSpec, tokenizer: Any, positions: int | None) -> int:
             "set max_length in its YAML"
         )
     return min(limits)
+
+
+def check_positions(spec: ModelSpec, longest: int, positions: int | None) -> None:
+    """ScoringError where the longest input, frame included, has more tokens than positions."""
+    if positions is not None and longest > positions:
+        raise ScoringError(
+            f"model '{spec.name}': its longest input has {longest} tokens with the prompt around "
+            f"the texts, the model {positions} positions; lower max_length by {longest - positions}"
+        )
 
 
 def token_ids(
@@ -236,23 +253,21 @@ def supports_flash(folder: str, *, trust_code: bool) -> bool:
     """Does the first architecture that config.json names support flash attention 2?"""
     import transformers
 
+    check_code(folder, folder, own_code(folder, folder), trusted=trust_code)
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trust_code)
     names = config.architectures or [""]
     return bool(getattr(getattr(transformers, names[0], None), "_supports_flash_attn", False))
 
 
-def describe_tokenizer(folder: str, rendered: Sequence[int]) -> dict[str, str]:
-    """Digest of tokenizer.json, and of the ids of one rendered input: a changed frame shows."""
-    ids = hashlib.sha256(canonical_json(list(rendered)).encode()).hexdigest()
-    return {
+def describe_tokenizer(
+    folder: str, rendered: Sequence[int], tokenizer: Any = None
+) -> dict[str, str]:
+    """Digests of tokenizer.json, of the ids of one rendered input (a changed frame shows), and,
+    given the tokenizer, of the ids of `PROBE_TEXTS` (what `tokenizer_ids` in the YAML pins)."""
+    facts = {
         "tokenizer": sha256_file(Path(folder) / "tokenizer.json"),
-        "rendered_ids": f"sha256:{ids}",
+        "rendered_ids": _ids_digest(list(rendered)),
     }
-
-
-def _unloadable(spec: ModelSpec, folder: str, what: str, error: Exception) -> ScoringError:
-    reason = (str(error).strip() or repr(error)).splitlines()[0]
-    return ScoringError(
-        f"model '{spec.name}': the {what} in {folder} cannot be loaded: {reason}; check the files, "
-        "and the model's adapter and trust_code in its YAML"
-    )
+    if tokenizer is not None:
+        facts["tokenizer_ids"] = probe_digest(tokenizer)
+    return facts

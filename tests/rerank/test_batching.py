@@ -51,9 +51,7 @@ def test_longest_come_first_and_ties_keep_their_order(lengths: list[Length], bud
 
 
 @given(LENGTHS, BUDGETS)
-def test_no_batch_could_take_its_successors_first_input(
-    lengths: list[Length], budget: int
-) -> None:
+def test_no_batch_could_take_its_successors_first_input(lengths: list[Length], budget: int) -> None:
     """Batches are full: one more row would break the budget."""
     batches = plan_batches(lengths, budget)
     for batch in batches[:-1]:

@@ -15,10 +15,12 @@ import torch
 
 from rerank.errors import ScoringError
 from rerank.models import load_scorer, resolve_weights
-from rerank.models.bi_encoder import POOL, BiEncoder, BiEncoderParams
-from rerank.models.sentence_modules import stated_poolings
+from rerank.models.bi_encoder import BiEncoder, BiEncoderParams, contract
+from rerank.models.pooling import POOL
+from rerank.models.sentence_modules import POOLING_WORDS, stated_poolings
 from rerank.records import ModelSpec, Placement, QueryGroup
 from rerank.scoring import score_groups
+from tests.standins.encoders import COMMON, ROWS, build
 
 CPU = Placement("cpu", "float32", "sdpa")
 MINILM = ModelSpec(
@@ -68,9 +70,86 @@ def test_scores_are_those_of_sentence_transformers() -> None:
     scorer = loaded()
     (result,), report = score_groups(scorer, [group(*TEXTS)], 4_096)
     np.testing.assert_allclose(result.scores, expected, atol=1e-5)
-    assert scorer.max_length == 256  # sentence_bert_config.json, not the 512 positions
+    assert scorer.reader.max_length == 256  # sentence_bert_config.json, not the 512 positions
     assert result.truncated.tolist() == [text is LONG for text in TEXTS]
     assert (report.pairs, report.items) == (7, 7)  # six distinct documents and the query
+
+
+STANDINS = [("bert", "mean"), ("xlmr", "cls"), ("modernbert", "lasttoken"), ("bert", "lasttoken")]
+PREFIXES = {"query_prefix": "질문: ", "document_prefix": "passage:\n"}
+
+
+def sentence_model(kind: str, pooling: str, folder: Path) -> Path:
+    """A stand-in encoder with a pooling and a normalisation, saved by sentence-transformers."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    build(kind, folder / "encoder")
+    encoder = Transformer(str(folder / "encoder"))
+    modules = [encoder, Pooling(COMMON["hidden_size"], pooling), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder / "model"))
+    path = folder / "model" / "sentence_bert_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "max_seq_length": 40}))
+    return folder / "model"
+
+
+@pytest.mark.parametrize(("kind", "pooling"), STANDINS)
+@pytest.mark.parametrize("prefixes", [{}, PREFIXES])
+def test_the_row_set_scores_as_sentence_transformers_does(
+    kind: str, pooling: str, prefixes: dict[str, str], tmp_path: Path
+) -> None:
+    """Oracle: SentenceTransformer.encode one text at a time with its prompt, cos_sim in fp32.
+
+    Every row of the reference, over-long ones too; ours in mixed batches, within 1e-5.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import pairwise_cos_sim
+
+    folder = sentence_model(kind, pooling, tmp_path)
+    model = SentenceTransformer(str(folder), device="cpu")
+    encode = {"batch_size": 1, "show_progress_bar": False, "convert_to_tensor": True}
+    queries, documents = zip(*ROWS, strict=True)
+    expected = pairwise_cos_sim(
+        model.encode(list(queries), prompt=prefixes.get("query_prefix"), **encode),
+        model.encode(list(documents), prompt=prefixes.get("document_prefix"), **encode),
+    )
+    params = BiEncoderParams(pooling=POOLING_WORDS[pooling], **prefixes)
+    scorer = loaded(ModelSpec("m", "bi_encoder", weights=str(folder), params=params))
+    assert scorer.reader.max_length == 40
+    groups = [replace(group(text, query=query), query_id=str(n))
+              for n, (query, text) in enumerate(ROWS)]  # fmt: skip
+    results, _ = score_groups(scorer, groups, 1_024)
+    found = np.concatenate([result.scores for result in results])
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+    assert np.ptp(found) > 0.1
+    assert any(result.truncated.any() for result in results)
+
+
+@pytest.mark.parametrize("prefixes", [{}, PREFIXES])
+def test_the_contract_shows_what_the_model_reads(prefixes: dict[str, str], tmp_path: Path) -> None:
+    """Oracle: the items of the loaded scorer. The contract is made with unreadable weights."""
+    folder = sentence_model("xlmr", "mean", tmp_path)
+    spec = ModelSpec("m", "bi_encoder", weights=str(folder), params=BiEncoderParams(**prefixes))
+    scorer = loaded(spec)
+    (folder / "model.safetensors").write_text("none")
+    found = contract(spec)
+    for query, text in ROWS:
+        items = {item.payload[0]: item for item in scorer.encode([group(text, query=query)])}
+        expected = [items[spec.params.query(query)], items[spec.params.document(text)]]
+        reading = found.read(query, text)
+        assert [part.name for part in reading.sequences] == ["query", "document"]
+        assert [part.ids for part in reading.sequences] == [item.payload[1] for item in expected]
+        assert [cut.text for cut in reading.cuts] == [
+            name
+            for name, item in zip(("query", "document"), expected, strict=True)
+            if item.truncated
+        ]
+        assert all(cut.why == "max_length 40" and cut.kept == 38 for cut in reading.cuts)
+    assert json.loads(json.dumps(found.facts)) == found.facts
+    assert found.facts["tokenizer_ids"] == scorer.describe()["tokenizer_ids"]
+    if prefixes:
+        assert found.facts["template"]["query"] == "<s> 질문: {query} </s>"
 
 
 @needs_minilm
@@ -134,7 +213,7 @@ def test_a_dense_layer_is_not_left_out_silently(tmp_path: Path) -> None:
 @needs_minilm
 def test_more_than_the_positions_is_refused() -> None:
     """The folder's 256 may be raised to 512, no further."""
-    assert loaded(replace(MINILM, max_length=512)).max_length == 512
+    assert loaded(replace(MINILM, max_length=512)).reader.max_length == 512
     with pytest.raises(ScoringError, match="set max_length: 512 or less"):
         loaded(replace(MINILM, max_length=513))
 
@@ -163,10 +242,9 @@ def test_a_failed_text_fails_its_pairs_and_no_others() -> None:
         ({"pooling_mode_max_tokens": True}, {"pooling_mode_max_tokens"}),
     ],
 )
-def test_stated_poolings(config: dict[str, Any], expected: set[str], tmp_path: Path) -> None:
+def test_stated_poolings(config: dict[str, Any], expected: set[str]) -> None:
     """Both layouts of sentence-transformers; what we have no word for keeps its own."""
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert stated_poolings(tmp_path / "config.json") == expected
+    assert stated_poolings(config) == expected
 
 
 def test_poolings_by_hand() -> None:

@@ -14,157 +14,20 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentence_transformers import CrossEncoder
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from rerank.errors import ScoringError
-from rerank.models import load_scorer
-from rerank.models.pair_encoder import PairEncoder, PairEncoderParams
+from rerank.models.pair_encoder import PairEncoderParams, contract
 from rerank.models.pair_frame import longest_first
-from rerank.records import ModelSpec, Placement, QueryGroup
+from rerank.records import QueryGroup
 from rerank.scoring import score_groups
-
-CPU = Placement("cpu", "float32", "sdpa")
-LENGTH = 48  # tokens of the tiny models' inputs
-LONG = "필터 교체 주기는 석 달이다. Replace the filter every three months. " * 6
-NFD = "\u1112\u1161\u11ab\u1100\u1173\u11af"  # "한글" in conjoining jamo
-# the row set of the reference (section 3): short, empty, over-long, specials, CJK, emoji, NFD, ...
-ROWS = [
-    ("필터 교체", "필터는 석 달마다 교체한다."),
-    ("filter", ""),
-    ("", "replace the filter"),
-    ("", ""),
-    ("필터 교체 주기", LONG),
-    (LONG, "석 달"),
-    (LONG, LONG),
-    ("[SEP] </s> filter", "a <s> b </s> [CLS] c <mask> [MASK] d"),
-    ("東京の水", "水は東京の名物ではない。"),
-    ("reset 😀", "😀😀 reset 🙂"),
-    (NFD, NFD + " 필터"),
-    ("filter\n", "replace\n\tthe  filter \n"),
-]
-SHORT = [row for row in ROWS if row[0] is not LONG]  # those whose query fits
-
-
-def bert_tokenizer() -> tuple[Tokenizer, dict[str, str]]:
-    """WordPiece with BERT's frame and two token types."""
-    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=list(names.values()))
-    tokenizer.train_from_iterator([text for row in ROWS for text in row], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
-    )
-    return tokenizer, names
-
-
-def xlmr_tokenizer() -> tuple[Tokenizer, dict[str, str]]:
-    """Unigram with Metaspace and XLM-R's frame; <pad> is 1."""
-    names = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=400, special_tokens=list(names.values()), unk_token="<unk>"
-    )
-    tokenizer.train_from_iterator([text for row in ROWS for text in row], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    return tokenizer, {**names, "cls": "<s>", "sep": "</s>"}
-
-
-KINDS: dict[str, dict[str, Any]] = {
-    "bert": {
-        "tokenizer": bert_tokenizer,
-        "class": "BertForSequenceClassification",
-        "config": "BertConfig",
-        "positions": LENGTH,
-        "pad": 0,
-    },
-    "xlmr": {
-        "tokenizer": xlmr_tokenizer,
-        "class": "XLMRobertaForSequenceClassification",
-        "config": "XLMRobertaConfig",
-        "positions": LENGTH + 2,
-        "pad": 1,
-    },
-}
-
-
-def build(kind: str, folder: Path, *, labels: int = 1, pad_token: bool = True) -> Path:
-    """A tiny random model with weights large enough that scores differ, saved as any model is."""
-    facts = KINDS[kind]
-    tokenizer, names = facts["tokenizer"]()
-    if not pad_token:
-        del names["pad"]
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=LENGTH,
-        model_input_names=["input_ids", "attention_mask"]
-        + (["token_type_ids"] if kind == "bert" else []),
-        **{f"{role}_token": token for role, token in names.items()},
-    ).save_pretrained(folder)
-    config = getattr(transformers, facts["config"])(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=facts["positions"],
-        type_vocab_size=2 if kind == "bert" else 1,
-        initializer_range=0.25,
-        pad_token_id=facts["pad"],
-        num_labels=labels,
-    )
-    torch.manual_seed(7)
-    getattr(transformers, facts["class"])(config).save_pretrained(folder)
-    return folder
+from tests.standins.encoders import KINDS, LENGTH, LONG, ROWS, SHORT, build
+from tests.standins.pairs import CPU, groups_of, loaded, reference, scores_of, spec_of
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: build(kind, tmp_path_factory.mktemp(kind)) for kind in KINDS}
-
-
-def loaded(folder: Path, place: Placement = CPU, **params: Any) -> PairEncoder:
-    own = {key: params.pop(key) for key in ("max_length",) if key in params}
-    spec = ModelSpec("m", "pair_encoder", weights=str(folder), params=PairEncoderParams(**params))
-    scorer = load_scorer(replace(spec, **own), place)
-    assert isinstance(scorer, PairEncoder)
-    return scorer
-
-
-def groups_of(rows: list[tuple[str, str]]) -> list[QueryGroup]:
-    return [
-        QueryGroup(f"q{n}", query, (f"d{n}",), (text,), (1,))
-        for n, (query, text) in enumerate(rows)
-    ]
-
-
-def scores_of(scorer: PairEncoder, rows: list[tuple[str, str]], budget: int = 1_024) -> np.ndarray:
-    results, _ = score_groups(scorer, groups_of(rows), budget)
-    assert all(result.failures == (None,) for result in results)
-    return np.concatenate([result.scores for result in results])
-
-
-def reference(folder: Path, rows: list[tuple[str, str]]) -> np.ndarray:
-    """sentence_transformers.CrossEncoder, one pair at a time, no sigmoid."""
-    model = CrossEncoder(
-        str(folder),
-        max_length=LENGTH,
-        device="cpu",
-        activation_fn=torch.nn.Identity(),
-        model_kwargs={"dtype": torch.float32},  # not the fp16 that small folders are saved in
-    )
-    return np.asarray(model.predict(rows, batch_size=1, show_progress_bar=False))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,7 +123,7 @@ def test_the_query_is_never_cut_by_default(folders: dict[str, Path]) -> None:
     (result,), _ = score_groups(scorer, [group], 1_024)
     assert result.truncated.tolist() == [True, False]
     assert result.tokens[0] == LENGTH
-    whole = scorer.tokenizer(query, add_special_tokens=False)["input_ids"]
+    whole = scorer.reader.tokenizer(query, add_special_tokens=False)["input_ids"]
     ids = scorer.encode([group])[0].payload.value[0]
     assert list(ids[1 : 1 + len(whole)]) == whole
 
@@ -269,7 +132,9 @@ def test_a_query_that_leaves_no_room_is_a_failure_of_its_pairs(folders: dict[str
     """Nothing is cut silently: the reason says what to set; an empty document loses nothing."""
     scorer = loaded(folders["xlmr"])
     fitting = " ".join(["필터"] * (LENGTH - 4))
-    assert len(scorer.tokenizer(fitting, add_special_tokens=False)["input_ids"]) == LENGTH - 4
+    assert (
+        len(scorer.reader.tokenizer(fitting, add_special_tokens=False)["input_ids"]) == LENGTH - 4
+    )
     groups = [
         QueryGroup("long", LONG, ("a", "b"), ("text", ""), (1, 2)),
         QueryGroup("full", fitting, ("a", "b"), ("text", ""), (1, 2)),
@@ -294,7 +159,7 @@ def test_special_tokens_in_a_text_can_be_read_as_text(folders: dict[str, Path]) 
     for split, count in ((False, 3), (True, 2)):
         scorer = loaded(folders["bert"], split_special_tokens=split)
         ids, _ = scorer.encode([group])[0].payload.value
-        assert ids.count(scorer.tokenizer.sep_token_id) == count
+        assert ids.count(scorer.reader.tokenizer.sep_token_id) == count
 
 
 def test_token_types_are_passed_or_dropped(folders: dict[str, Path]) -> None:
@@ -334,13 +199,9 @@ def test_positions_bound_max_length_at_load(kind: str, folders: dict[str, Path])
 
 def test_padding_never_passes_the_position_table(tmp_path: Path) -> None:
     """45 positions: an input of 45 tokens is padded to 45, not to 48."""
-    facts = {**KINDS["bert"], "positions": 45}
-    KINDS["bert-45"] = facts
-    try:
-        scorer = loaded(build("bert-45", tmp_path), token_type_ids="drop")
-    finally:
-        del KINDS["bert-45"]
-    assert scorer.max_length == 45
+    folder = build("bert", tmp_path, max_position_embeddings=45)
+    scorer = loaded(folder, token_type_ids="drop")
+    assert scorer.reader.max_length == 45
     assert np.isfinite(scores_of(scorer, [("a", LONG), ("b", "c")])).all()
 
 
@@ -449,3 +310,55 @@ def test_the_description_tells_one_recipe_from_another(folders: dict[str, Path])
     assert facts[0]["rendered_ids"] != facts[1]["rendered_ids"]
     assert all(fact["tokenizer"].startswith("sha256:") for fact in facts)
     assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "rules", [{"truncation": "longest_first"}, {"query_cap": 0.75}, {"query_cap": 5}, {}]
+)
+def test_the_contract_shows_what_the_model_reads(
+    kind: str, rules: dict[str, Any], folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Oracle: the items of the loaded scorer. The contract is made with unreadable weights."""
+    folder = shutil.copytree(folders[kind], tmp_path / "no-weights")
+    (folder / "model.safetensors").write_text("none")
+    found = contract(spec_of(folder, **rules))
+    scorer = loaded(folders[kind], **rules)
+    for group, row in zip(groups_of(ROWS), ROWS, strict=True):
+        (item,), reading = scorer.encode([group]), found.read(*row)
+        assert reading.refusal == item.failure
+        if item.failure is None:
+            (pair,) = reading.sequences
+            assert pair.ids == item.payload.value[0]
+            assert bool(reading.cuts) == item.truncated
+            whole = dict(zip(("query", "document"), scorer.reader.ids(row), strict=True))
+            assert all(cut.tokens == len(whole[cut.text]) > cut.kept for cut in reading.cuts)
+    assert json.loads(json.dumps(found.facts)) == found.facts
+    shared = {"max_length", "position_limit", "tokenizer", "tokenizer_ids", "rendered_ids"}
+    assert {key: found.facts[key] for key in shared} == {
+        key: scorer.describe()[key] for key in shared
+    }
+
+
+def test_a_contract_says_why_a_text_was_cut(folders: dict[str, Path]) -> None:
+    """48 tokens, 3 of BERT's frame: 36 is 3/4; 9 are left to the document; and the frame."""
+    found = contract(spec_of(folders["bert"], query_cap=0.75))
+    (query, document) = found.read(LONG, LONG).cuts
+    assert (query.text, query.kept, query.why) == ("query", 36, "query_cap 36")
+    assert (document.text, document.kept, document.why) == ("document", 9, "max_length 48")
+    halved = contract(spec_of(folders["bert"], truncation="longest_first")).read(LONG, LONG)
+    assert [(cut.kept, cut.why) for cut in halved.cuts] == [
+        (22, "max_length 48"),
+        (23, "max_length 48"),
+    ]
+    assert found.facts["template"] == "[CLS] {query} [SEP] {document} [SEP]"
+    assert found.facts["token_types"] == [0, 0, 0, 1, 1]
+    assert found.facts["query_cap"] == 36
+
+
+def test_a_contract_checks_the_recipe_too(folders: dict[str, Path]) -> None:
+    """max_length over the positions, and a head that the folder does not have."""
+    with pytest.raises(ScoringError, match="set max_length: 48 or less"):
+        contract(spec_of(folders["bert"], max_length=49))
+    with pytest.raises(ScoringError, match="set head: auto"):
+        contract(spec_of(folders["bert"], head="st_modules"))

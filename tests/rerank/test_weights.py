@@ -75,6 +75,31 @@ def test_a_folder_without_a_file_it_needs(folder: Path, name: str) -> None:
         resolve_weights(spec(str(folder)))
 
 
+def test_pickled_weights_are_weights_only_where_the_yaml_says_so(folder: Path) -> None:
+    """The sentence names the key, and the better way."""
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ScoringError, match=r"save_pretrained.* set pickled_weights: true"):
+        resolve_weights(spec(str(folder)))
+    assert resolve_weights(spec(str(folder), pickled_weights=True)).folder == str(folder)
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_pickled_files_are_fetched_only_where_the_yaml_says_so(
+    pickled: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the patterns that huggingface_hub is given; code and configuration always are."""
+    asked: list[str] = []
+
+    def snapshot(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    resolve_weights(spec("owner/name", "hub", pickled_weights=pickled))
+    assert ("*.bin" in asked) == pickled
+    assert {"*.safetensors", "*.json", "*.py", "*.jinja"} <= set(asked)
+
+
 @pytest.mark.parametrize("source", ["auto", "folder"])
 def test_a_missing_folder_is_one_sentence(source: str, tmp_path: Path) -> None:
     """Also where `auto` would have to guess: an absolute path is never a hub id."""

@@ -1,0 +1,171 @@
+"""Every file of configs/models loads against a stand-in of its kind and replays the demo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jobs.__main__ import main
+from jobs.config import load_model
+from rerank.models.adapters import ADAPTERS
+from rerank.store import Store
+from tests.conftest import ROOT, real_data
+from tests.standins import decoders, encoder_decoders, encoders, listwise
+
+MODELS = ROOT / "configs" / "models"
+Build = Callable[[str, Path], Path]
+
+# config -> (builder, kind of stand-in, what must change because the stand-in is small)
+SMALL = {"max_length": 256}
+QWEN3 = (decoders.build, "qwen3", SMALL)
+SEQ_CLS = (decoders.build, "qwen3_seqcls", SMALL)
+XLMR = (encoders.build, "xlmr", {"max_length": encoders.LENGTH})
+MODERNBERT = (encoders.build, "modernbert", {"max_length": encoders.LENGTH})
+ETTIN = (encoders.build, "ettin", {"max_length": encoders.LENGTH})
+BERT = (encoders.build, "bert", {"max_length": encoders.LENGTH})
+STANDINS: dict[str, tuple[Build, str, dict[str, Any]]] = {
+    "all-minilm-l6-v2": BERT,
+    "bge-reranker-v2-gemma": (decoders.build, "gemma", SMALL),
+    "bge-reranker-v2-m3": XLMR,
+    "bge-reranker-v2-m3-ko": XLMR,
+    "ctxl-rerank-v2-instruct-multilingual-1b": QWEN3,
+    "ctxl-rerank-v2-instruct-multilingual-2b": QWEN3,
+    "ctxl-rerank-v2-instruct-multilingual-6b": (decoders.build, "mistral", SMALL),
+    **{f"ettin-reranker-{size}-v1": ETTIN for size in ("17m", "32m", "68m", "150m", "400m", "1b")},
+    "gte-multilingual-reranker-base": XLMR,
+    "jina-reranker-v2-base-multilingual": XLMR,
+    "jina-reranker-v3": (listwise.build, "jina", {"max_length": 1024}),
+    "jina-reranker-v3.5": (listwise.build, "jina_hybrid", {"max_length": 1024}),
+    "kalm-reranker-v1-large-r2": (encoder_decoders.build, "t5gemma2", {"max_length": 160}),
+    "ko-reranker": XLMR,
+    "ko-reranker-8k": XLMR,
+    "kure-reranker-base": QWEN3,
+    "kure-reranker-nano": MODERNBERT,
+    "lamar-600m": XLMR,
+    "lighton-rerank-lw-4b": (listwise.build, "lighton", {"max_fallback_share": 1.0}),
+    # the stand-in is a text model; the real class also has an image side
+    "lighton-rerank-pw-4b": (decoders.build, "qwen3_5", SMALL | {"model_class": "causal_lm"}),
+    "llama-nemotron-rerank-1b-v2": (decoders.build, "llama", SMALL),
+    "monot5-base-msmarco": (encoder_decoders.build, "t5", {"max_length": 160}),
+    "ms-marco-minilm-l6-v2": BERT,
+    "multilingual-e5-small-q4": BERT,
+    "mxbai-rerank-base-v2": (decoders.build, "qwen2", SMALL),
+    "mxbai-rerank-large-v2": (decoders.build, "qwen2", SMALL),
+    "pixie-spell-reranker-preview-0.6b": SEQ_CLS,
+    **{f"qwen3-reranker-{size}": QWEN3 for size in ("0.6b", "4b", "8b")},
+    **{f"qwen3-reranker-{size}-seq-cls": SEQ_CLS for size in ("0.6b", "4b", "8b")},
+    "rank-zephyr-7b-v1-full": (
+        listwise.build,
+        "zephyr",
+        {"max_fallback_share": 1.0, "max_new_tokens": 8, "window": 4, "stride": 2},
+    ),
+    "zerank-2-reranker": QWEN3,
+}
+ELSEWHERE = {  # without weights, or with real ones that other tests load
+    "first_stage",
+    "overlap",
+    "served-reranker",
+    "ce-me5l4-ko",
+    "ce-tiny-en",
+}
+# what runs a model on a CPU without a hub; none of it is part of a recipe
+HERE = {"weights_from": "folder", "revision": "", "device": "cpu", "dtype": "float32"}
+HERE |= {"attention": "sdpa", "num_gpus": 0}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Builds each stand-in once."""
+    root = tmp_path_factory.mktemp("standins")
+
+    def folder(config: str) -> Path:
+        build, kind, _ = STANDINS[config]
+        path = root / f"{build.__module__.split('.')[-1]}-{kind}"
+        return path if path.exists() else build(kind, path)
+
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configs folder with the demo task, five candidates a query so that all models are quick."""
+    root = tmp_path_factory.mktemp("project")
+    task = yaml.safe_load((ROOT / "configs/tasks/demo.yaml").read_text())
+    task |= {"folder": str(ROOT / "configs/tasks/demo"), "depth": 5}
+    for kind in ("tasks", "models", "suites"):
+        (root / "configs" / kind).mkdir(parents=True)
+    (root / "configs/tasks/demo.yaml").write_text(json.dumps(task))
+    (root / "configs/models/overlap.yaml").write_text(json.dumps({"adapter": "overlap"}))
+    assert main(["freeze", suite_of(root, "overlap"), f"store={root}/store"]) == 0
+    return root
+
+
+def suite_of(project: Path, model: str) -> str:
+    """A suite of the demo with one model; its path."""
+    suite = project / f"configs/suites/{model}.yaml"
+    suite.write_text(json.dumps({"tasks": ["demo"], "models": [model], "baseline": model}))
+    return str(suite)
+
+
+def replay(project: Path, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """`rerank replay` of one model over the demo; its run.json."""
+    (project / f"configs/models/{name}.yaml").write_text(json.dumps(values))
+    words = [suite_of(project, name), f"store={project}/store", "engine=inline"]
+    assert main(["replay", *words, "max_failed_pairs=0"]) == 0
+    store = Store(project / "store")
+    (run,) = (project / f"store/runs/demo/{name}").iterdir()
+    record: dict[str, Any] = store.read_json(f"runs/demo/{name}/{run.name}/run.json")
+    receipts = [json.loads(file.read_text()) for file in (run / "receipts").iterdir()]
+    assert sum(receipt["rows"] for receipt in receipts) == 388  # of 78 queries; one matches only 3
+    assert all(receipt["failed"] == 0 for receipt in receipts)
+    return record
+
+
+def test_every_config_has_a_stand_in() -> None:
+    """A new file of configs/models needs a row above."""
+    assert {file.stem for file in MODELS.glob("*.yaml")} == STANDINS.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", STANDINS)
+def test_a_config_replays_the_demo(
+    name: str, project: Path, folders: Callable[[str], Path]
+) -> None:
+    """Scores for every pair; run.json says which files, which tokenizer and which prompt."""
+    values = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
+    changes = STANDINS[name][2]
+    record = replay(project, name, {**values, **HERE, **changes, "weights": str(folders(name))})
+    recipe = record["recipe"]
+    assert recipe["weights"].startswith("sha256:")
+    assert recipe["tokenizer"].startswith("sha256:")
+    assert recipe["rendered_ids"].startswith("sha256:")
+    assert record["identity"]["weights"] == recipe["weights"]
+
+
+@pytest.mark.parametrize("name", sorted(STANDINS))
+def test_a_config_says_where_it_comes_from(name: str) -> None:
+    """Licence, description and a comment with the source; code of others only where it is said."""
+    text = (MODELS / f"{name}.yaml").read_text()
+    model = load_model(ROOT / "configs", name)
+    assert text.startswith("# ")
+    assert model.description
+    assert model.licence or model.recipe == "unverified"
+    assert model.recipe in ("verified", "unverified")
+    if not ADAPTERS[model.adapter].weightless:
+        assert model.weights
+    if model.trust_code:
+        assert model.recipe == "unverified"
+
+
+@pytest.mark.skipif(real_data() is None, reason="no real collections: set RERANK_DATA")
+def test_a_real_small_model_replays_the_demo(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with trained weights."""
+    monkeypatch.setenv("RERANK_DATA", str(real_data()))
+    values = yaml.safe_load((MODELS / "ce-tiny-en.yaml").read_text())
+    assert replay(project, "ce-tiny-en", values)["recipe"]["weights"].startswith("sha256:")
