@@ -44,7 +44,8 @@ class PairEncoderParams:
         modules.json lists after the encoder, the last of which writes `scores` (ettin).
     token_type_ids: auto passes them where the tokenizer makes them, drop never does.
     label_index: the logit to take where the head has several; null demands exactly one.
-    keep_head_fp32: compute the head in fp32 whatever the dtype: bf16 logits come in steps of 1/16.
+    keep_head_fp32: compute the head in fp32 whatever the dtype: bf16 logits come in steps of 1/16
+        (a head of st_modules always is).
     split_special_tokens: read "[SEP]" inside a text as text where the tokenizer can (a Unigram one,
         XLM-R's, cannot: its specials are ordinary pieces too); false reads it as the special
         token, as sentence-transformers does.

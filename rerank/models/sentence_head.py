@@ -230,8 +230,9 @@ def _read_weights(spec: ModelSpec, module: SentenceModule) -> dict[str, Any]:
         return dict(torch.load(pickled, map_location="cpu", weights_only=True))
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise ScoringError(
-            f"model '{spec.name}': the weights of {module.folder} cannot be loaded: {reason(error)}; "
-            "it needs model.safetensors, or pytorch_model.bin and pickled_weights: true"
+            f"model '{spec.name}': the weights of {module.folder} cannot be loaded: "
+            f"{reason(error)}; it needs model.safetensors, or pytorch_model.bin and "
+            "pickled_weights: true"
         ) from error
 
 
