@@ -107,7 +107,14 @@ def _chunks(lengths: Sequence[Length], token_budget: int) -> list[list[int]]:
         for size in sizes:
             chunks.append(members[:size])
             members = members[size:]
-    return sorted(chunks, key=lambda chunk: (-lengths[chunk[0]].own, chunk[0]))
+    return sorted(chunks, key=lambda chunk: (-_side([lengths[i] for i in chunk]), chunk[0]))
+
+
+def _side(chunk: Sequence[Length]) -> int:
+    """The length that chunks of one batch should have alike: of their rows, or, where that is most
+    of what they cost (long documents of an encoder, short answers), of their beginnings."""
+    first = chunk[0]
+    return first.own if len(chunk) * first.own >= first.shared else first.shared
 
 
 def cheapest_split(members: Sequence[Length], token_budget: int) -> list[int]:

@@ -143,6 +143,7 @@ def test_a_config_replays_the_demo(
     assert recipe["weights"].startswith("sha256:")
     assert recipe["tokenizer"].startswith("sha256:")
     assert recipe["rendered_ids"].startswith("sha256:")
+    assert recipe["tokenizer_ids"].startswith("sha256:")
     assert record["identity"]["weights"] == recipe["weights"]
 
 

@@ -19,7 +19,7 @@ from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.models.overlap import OverlapParams
 from rerank.models.pair_encoder import PairEncoderParams
 from rerank.models.prompt_decoder import PromptDecoderParams
-from rerank.models.weights import resolve_folder
+from rerank.models.weights import input_folder, resolve_folder
 from rerank.records import LoadedWeights, ModelSpec, Placement, Scorer
 from rerank.scoring import SCORING_VERSION
 
@@ -90,7 +90,7 @@ def input_contract(spec: ModelSpec) -> Contract:
     params = spec.params if spec.params is not None else adapter.params()
     facts = {"adapter": spec.adapter, **_identifying(params), **found.facts}
     if not adapter.weightless:
-        facts |= tokenizer_parts(Path(resolve_folder(spec).folder))
+        facts |= tokenizer_parts(Path(input_folder(spec)))
     return Contract(facts, found.read)
 
 

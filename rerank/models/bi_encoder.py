@@ -18,8 +18,8 @@ from rerank.models.sentence_modules import check_lower_case, check_modules, max_
 from rerank.models.text_reader import TextReader
 from rerank.models.text_reader import single_frame as single_frame  # other adapters use it
 from rerank.models.tokenizer_file import match_tokenizer
-from rerank.models.weights import resolve_folder
-from rerank.records import GroupScores, Item, LoadedWeights, ModelSpec, Placement, QueryGroup
+from rerank.models.weights import input_folder, resolve_folder
+from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 SIMILARITIES = ("cosine", "dot")
 
@@ -153,19 +153,20 @@ def load(spec: ModelSpec, placement: Placement) -> BiEncoder:
     """Load a bi-encoder. ScoringError: files, positions, pad token or stated pooling are wrong."""
     params = spec.params or BiEncoderParams()
     weights = resolve_folder(spec)
-    _check_layout(spec, params, weights)
+    folder = Path(weights.folder)
+    _check_layout(spec, params, folder)
     tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
     # a pooler is a head over the first token; embeddings never read it, and many folders lack it
     model = transformer.load_model("AutoModel", spec, placement, weights.folder, unused=("pooler",))
     match_tokenizer(spec, tokenizer, model)
     positions = transformer.position_limit(model)
-    reader = _reader(spec, params, tokenizer, positions, weights)
+    reader = _reader(spec, params, tokenizer, positions, folder)
     facts = {
         "model_class": type(model).__name__,
         "weights": weights.revision,
         "max_length": reader.max_length,
         "position_limit": positions,
-        **_digests(weights, params, reader),
+        **_digests(folder, params, reader),
     }
     placed = transformer.place(model, spec, placement)
     return BiEncoder(placed, reader, params, device=placement.device, facts=facts)
@@ -174,12 +175,12 @@ def load(spec: ModelSpec, placement: Placement) -> BiEncoder:
 def contract(spec: ModelSpec) -> Contract:
     """What the recipe reads of a query and of a document, which are two inputs."""
     params = spec.params or BiEncoderParams()
-    weights = resolve_folder(spec)
-    _check_layout(spec, params, weights)
-    tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
-    model = transformer.empty_model("AutoModel", spec, weights.folder)
+    folder = Path(input_folder(spec))
+    _check_layout(spec, params, folder)
+    tokenizer = transformer.load_tokenizer(spec, str(folder), params.pad_token)
+    model = transformer.empty_model("AutoModel", spec, str(folder))
     positions = transformer.position_limit(model)
-    reader = _reader(spec, params, tokenizer, positions, weights)
+    reader = _reader(spec, params, tokenizer, positions, folder)
     before, after = (tokenizer.convert_ids_to_tokens(list(ids)) for ids in reader.frame)
     frame = " ".join((*before, "{text}", *after))
 
@@ -200,11 +201,10 @@ def contract(spec: ModelSpec) -> Contract:
         "readout": f"{params.similarity} of {params.pooling} pooled states, fp32",
         "normalisation": "L2" if params.similarity == "cosine" else None,
     }
-    return Contract(facts | _digests(weights, params, reader), read)
+    return Contract(facts | _digests(folder, params, reader), read)
 
 
-def _check_layout(spec: ModelSpec, params: BiEncoderParams, weights: LoadedWeights) -> None:
-    folder = Path(weights.folder)
+def _check_layout(spec: ModelSpec, params: BiEncoderParams, folder: Path) -> None:
     check_modules(spec.name, folder, pooling=params.pooling, similarity=params.similarity)
 
 
@@ -213,9 +213,8 @@ def _reader(
     params: BiEncoderParams,
     tokenizer: Any,
     positions: int | None,
-    weights: LoadedWeights,
+    folder: Path,
 ) -> TextReader:
-    folder = Path(weights.folder)
     check_lower_case(spec.name, folder, tokenizer)
     own = max_seq_length(spec.name, folder) if spec.max_length is None else None
     limited = spec if own is None else replace(spec, max_length=own)
@@ -224,6 +223,6 @@ def _reader(
     return TextReader(tokenizer, frame, max_length, params.split_special_tokens)
 
 
-def _digests(weights: LoadedWeights, params: BiEncoderParams, reader: TextReader) -> dict[str, str]:
+def _digests(folder: Path, params: BiEncoderParams, reader: TextReader) -> dict[str, str]:
     rendered, _ = reader.read(reader.ids([params.query("a query")])[0])
-    return transformer.describe_tokenizer(weights.folder, rendered, reader.tokenizer)
+    return transformer.describe_tokenizer(str(folder), rendered, reader.tokenizer)

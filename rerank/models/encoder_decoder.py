@@ -28,8 +28,8 @@ from rerank.models.encoder_decoder_answer import (
 from rerank.models.encoder_decoder_prompts import QUERY
 from rerank.models.encoder_decoder_reader import EncoderDecoderParams, PairReader
 from rerank.models.pointwise import Reading, distinct_items, scatter
-from rerank.models.weights import resolve_folder
-from rerank.records import GroupScores, Item, LoadedWeights, ModelSpec, Placement, QueryGroup
+from rerank.models.weights import input_folder, resolve_folder
+from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 AUTO_CLASS = "AutoModelForSeq2SeqLM"
 PART_TOKENS = 256  # a forward of the encoder costs about as much as these tokens of padding do
@@ -197,19 +197,17 @@ def positions_of(stack: Any) -> int | None:
 class Recipe:
     """What is known of a model before its weights are read."""
 
-    weights: LoadedWeights
     reader: PairReader
     architecture: Architecture
     labels: tuple[int, int]
     facts: dict[str, Any]
 
 
-def recipe_of(spec: ModelSpec) -> Recipe:
+def recipe_of(spec: ModelSpec, folder: str) -> Recipe:
     """Tokenizer and configuration of a model, checked. ScoringError: labels, lengths, kind."""
     params: EncoderDecoderParams = spec.params or EncoderDecoderParams()
-    weights = resolve_folder(spec)
-    tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
-    model = transformer.empty_model(AUTO_CLASS, spec, weights.folder)
+    tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
+    model = transformer.empty_model(AUTO_CLASS, spec, folder)
     architecture = architecture_of(spec, model)
     vocabulary = len(model.get_output_embeddings().weight)
     labels = label_ids(spec, params, tokenizer, vocabulary)
@@ -228,23 +226,24 @@ def recipe_of(spec: ModelSpec) -> Recipe:
         "label_ids": list(labels),
         "head_dtype": "float32",
         "normalisation": None,
-        **transformer.describe_tokenizer(weights.folder, rendered, tokenizer),
+        **transformer.describe_tokenizer(folder, rendered, tokenizer),
     }
-    return Recipe(weights, reader, architecture, labels, facts)
+    return Recipe(reader, architecture, labels, facts)
 
 
 def load(spec: ModelSpec, placement: Placement) -> EncoderDecoder:
     """Load an encoder-decoder. ScoringError: files, labels, positions or dtype are wrong."""
-    recipe = recipe_of(spec)
+    weights = resolve_folder(spec)
+    recipe = recipe_of(spec, weights.folder)
     if placement.dtype == "float16" and not recipe.architecture.float16:
         raise ScoringError(
             f"model '{spec.name}': states of this kind of model exceed the range of float16, and "
             "its scores are not finite; set dtype: bfloat16 or float32"
         )
-    model = transformer.load_model(AUTO_CLASS, spec, placement, recipe.weights.folder)
+    model = transformer.load_model(AUTO_CLASS, spec, placement, weights.folder)
     answer = answer_of(model, recipe.labels, placement.device)
     keep = fp32_modules(model) if placement.dtype == "float16" else []
-    facts = {"model_class": type(model).__name__, "weights": recipe.weights.revision}
+    facts = {"model_class": type(model).__name__, "weights": weights.revision}
     placed = transformer.place(model, spec, placement, keep)
     return EncoderDecoder(
         (placed.get_encoder(), placed.get_decoder()),
@@ -257,7 +256,7 @@ def load(spec: ModelSpec, placement: Placement) -> EncoderDecoder:
 
 def contract(spec: ModelSpec) -> Contract:
     """The input contract, from the tokenizer and the configuration alone."""
-    recipe = recipe_of(spec)
+    recipe = recipe_of(spec, input_folder(spec))
     tokenizer = recipe.reader.tokenizer
 
     def read(query: str, document: str) -> PairContract:

@@ -11,19 +11,12 @@ from rerank.batching import padded_length
 from rerank.errors import ScoringError
 
 Ids = tuple[int, ...]
-# settings of generation_config.json that change what the best token is
-PLAIN: dict[str, tuple[Any, ...]] = {
-    "no_repeat_ngram_size": (None, 0),
-    "encoder_no_repeat_ngram_size": (None, 0),
-    "bad_words_ids": (None,),
-    "suppress_tokens": (None, []),
-    "begin_suppress_tokens": (None, []),
-    "sequence_bias": (None,),
-    "forced_bos_token_id": (None,),
-    "forced_eos_token_id": (None,),
-    "exponential_decay_length_penalty": (None,),
-    "guidance_scale": (None, 1.0),
-    "num_beams": (None, 1),
+# settings of generation_config.json that `write` states itself or that do not touch greedy tokens
+HARMLESS = {
+    *("do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff"),
+    *("eta_cutoff", "top_h", "repetition_penalty", "max_length", "max_new_tokens", "use_cache"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"),
+    *("_from_model_config", "cache_implementation", "output_attentions", "output_hidden_states"),
 }
 
 
@@ -39,8 +32,6 @@ class Greedy:
         self.penalty = penalty
         end = model.generation_config.eos_token_id
         self.end = tokenizer.eos_token_id if end is None else end
-        # generate() fills whatever a call leaves open from here: nothing of the folder's own
-        model.generation_config = type(model.generation_config)()
 
     def write(self, prompts: Sequence[Ids], new_tokens: int, *, exact: bool) -> list[str]:
         """The answer to each prompt, special tokens left out, up to the end token or `new_tokens`;
@@ -80,7 +71,7 @@ def repetition_penalty(name: str, model: Any, stated: float | None) -> float:
     """The penalty to generate with. ScoringError: the folder's generation_config.json sets one that
     the YAML does not mention, or something else that changes what the best token is."""
     own = model.generation_config
-    odd = [key for key, plain in PLAIN.items() if getattr(own, key, None) not in plain]
+    odd = sorted(set(own.to_diff_dict()) - HARMLESS)
     if odd:
         raise ScoringError(
             f"model '{name}': its generation_config.json sets {', '.join(odd)}, which greedy "

@@ -29,7 +29,7 @@ from rerank.models.listwise_backbone import (
 )
 from rerank.models.listwise_blocks import Block, BlockReader, ListwiseEmbeddingParams
 from rerank.models.pointwise import empty_scores
-from rerank.models.weights import resolve_folder
+from rerank.models.weights import input_folder, resolve_folder
 from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 
@@ -211,7 +211,7 @@ def _reader(
         "max_length": max_length,
         "position_limit": positions,
         "attention_layers": attention_layers(spec.name, config),
-        **transformer.describe_tokenizer(folder, rendered),
+        **transformer.describe_tokenizer(folder, rendered, tokenizer),
     }
 
 
@@ -237,7 +237,7 @@ def load(spec: ModelSpec, placement: Placement) -> ListwiseEmbedding:
 def contract(spec: ModelSpec) -> Contract:
     """The input contract, from the tokenizer and the configuration alone: a block of one."""
     params = spec.params or ListwiseEmbeddingParams()
-    folder = resolve_folder(spec).folder
+    folder = input_folder(spec)
     stock = without_own_code(spec, folder)
     reader, facts = _reader(stock, params, stock_config(stock, folder), folder)
 

@@ -22,7 +22,7 @@ from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.models.listwise_prompts import WindowPrompt, WindowReader
 from rerank.models.permutations import PARSERS, Permutation, reordered, windows
 from rerank.models.pointwise import empty_scores
-from rerank.models.weights import resolve_folder
+from rerank.models.weights import input_folder, resolve_folder
 from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 MODEL_CLASS = "AutoModelForCausalLM"
@@ -226,7 +226,7 @@ def _reader(
         "position_limit": positions,
         "prompt": reader.render("{query}", ["{passage}"] * 2),
         "answer_tokens": reader.answer_tokens(params.window),
-        **transformer.describe_tokenizer(folder, prompt.ids),
+        **transformer.describe_tokenizer(folder, prompt.ids, tokenizer),
     }
 
 
@@ -251,7 +251,7 @@ def load(spec: ModelSpec, placement: Placement) -> ListwiseGeneration:
 def contract(spec: ModelSpec) -> Contract:
     """The input contract, from the tokenizer and the configuration alone: a window of one."""
     params = spec.params or ListwiseGenerationParams()
-    folder = resolve_folder(spec).folder
+    folder = input_folder(spec)
     model = transformer.empty_model(MODEL_CLASS, spec, folder)
     reader, facts = _reader(spec, params, model, folder)
 

@@ -57,13 +57,14 @@ class WindowReader:
         units = [self._units(self._fixed(passage)) for passage in passages]
         cap = limit / count if limit is not None else float(max(map(len, units)))
         while True:
+            cap = max(1.0, cap)  # rank_llm's goes below, where its cuts are taken from the end
             prompt = self._prompt(query, units, int(cap))
             excess = len(prompt.ids) + prompt.new_tokens - self.max_length
             if excess <= 0:
                 return prompt
-            cap -= max(1, excess // (count * 4))  # rank_llm's step
-            if cap < 1:
+            if int(cap) == 1:
                 return replace(prompt, refusal=self._refusal(count))
+            cap -= max(1, excess // (count * 4))  # rank_llm's step
 
     def _fixed(self, passage: str) -> str:
         return self.fix(passage.strip()) if self.params.fix_text else passage
@@ -79,9 +80,9 @@ class WindowReader:
 
     def _refusal(self, count: int) -> str:
         return (
-            f"the prompt of {count} passages leaves them no {self.params.cap_unit} in the "
-            f"{self.max_length} tokens that the model reads and writes; raise max_length, or take "
-            "a smaller window"
+            f"the prompt of {count} passages cut to one of their {self.params.cap_unit} each has "
+            f"more than the {self.max_length} tokens that the model reads and writes; raise "
+            "max_length, or take a smaller window"
         )
 
     def answer_tokens(self, count: int) -> int:

@@ -23,7 +23,7 @@ from rerank.models.pointwise import distinct_items, scatter
 from rerank.models.sentence_head import SentenceHead, has_modular_head, load_head
 from rerank.models.sentence_modules import check_lower_case, check_prompt, max_seq_length
 from rerank.models.tokenizer_file import match_tokenizer
-from rerank.models.weights import resolve_folder
+from rerank.models.weights import input_folder, resolve_folder
 from rerank.records import GroupScores, Item, LoadedWeights, ModelSpec, Placement, QueryGroup
 
 TOKEN_TYPES = ("auto", "drop")
@@ -185,7 +185,7 @@ def load(spec: ModelSpec, placement: Placement) -> PairEncoder:
 def contract(spec: ModelSpec) -> Contract:
     """What the recipe reads of a pair, from tokenizer and configuration files alone."""
     params = spec.params or PairEncoderParams()
-    folder = resolve_folder(spec).folder
+    folder = input_folder(spec)
     _check_layout(spec, params, Path(folder))
     tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
     model = transformer.empty_model(HEADS[params.head], spec, folder)

@@ -33,7 +33,7 @@ from rerank.models.readout import (
     label_id,
     vocabulary_readout,
 )
-from rerank.models.weights import resolve_folder
+from rerank.models.weights import input_folder, resolve_folder
 from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 SPECIALS = ("none", "tokenizer")
@@ -254,7 +254,7 @@ def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
         "prompt": [piece.render("{query}", "{document}") for piece in reader.template.pieces],
     }
     rendered = reader.read([("a query", "a document")])[0].ids
-    facts |= transformer.describe_tokenizer(weights.folder, rendered)
+    facts |= transformer.describe_tokenizer(weights.folder, rendered, tokenizer)
     return PromptDecoder(decoder, readout.to(placement.device), reader, shares=shares, facts=facts)
 
 
@@ -277,9 +277,9 @@ def _readout(spec: ModelSpec, params: PromptDecoderParams, model: Any, tokenizer
 def contract(spec: ModelSpec) -> Contract:
     """The input contract, from the tokenizer and the configuration alone."""
     params = _params(spec)
-    weights = resolve_folder(spec)
-    tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
-    model = transformer.empty_model(MODEL_CLASSES[params.model_class], spec, weights.folder)
+    folder = input_folder(spec)
+    tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
+    model = transformer.empty_model(MODEL_CLASSES[params.model_class], spec, folder)
     limit = transformer.input_limit(spec, tokenizer, transformer.position_limit(model))
     reader = make_reader(spec, params, tokenizer, limit)
 
@@ -290,4 +290,4 @@ def contract(spec: ModelSpec) -> Contract:
     pieces = [piece.render("{query}", "{document}") for piece in reader.template.pieces]
     facts = {"max_length": limit, "prompt": pieces}
     rendered = reader.read([("a query", "a document")])[0].ids
-    return Contract(facts | transformer.describe_tokenizer(weights.folder, rendered), read)
+    return Contract(facts | transformer.describe_tokenizer(folder, rendered, tokenizer), read)

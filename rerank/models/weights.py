@@ -31,6 +31,26 @@ def resolve_folder(spec: ModelSpec) -> LoadedWeights:
     `weights_from: auto` takes the local folder where `weights` names one, else the hub.
     ScoringError: missing files or package, or an unreachable hub; says what to do.
     """
+    return _checked(spec, WEIGHT_SOURCES[_source(spec)](spec))
+
+
+def input_folder(spec: ModelSpec) -> str:
+    """A folder with all that decides what the model reads; its weights may be missing.
+
+    Nothing large is fetched from the hub, and a local folder is not hashed. ScoringError as above.
+    """
+    source = _source(spec)
+    if source == "hub":
+        folder = _snapshot(spec, [name for name in HUB_FILES if name != "*.safetensors"])
+    elif source == "folder":
+        folder = str(_local_folder(spec))
+    else:
+        folder = WEIGHT_SOURCES[source](spec).folder
+    _check_config(spec, Path(folder))
+    return folder
+
+
+def _source(spec: ModelSpec) -> str:
     if not spec.weights:
         raise ScoringError(f"model '{spec.name}' has no `weights`; name a folder or a hub id")
     source = spec.weights_from
@@ -38,7 +58,7 @@ def resolve_folder(spec: ModelSpec) -> LoadedWeights:
         source = "folder" if _looks_local(spec.weights) else "hub"
     if source not in WEIGHT_SOURCES:
         raise unknown_name("weights_from", source, [*WEIGHT_SOURCES, "auto"])
-    return _checked(spec, WEIGHT_SOURCES[source](spec))
+    return source
 
 
 def folder_digest(folder: str | Path) -> str:
@@ -70,14 +90,18 @@ def _looks_local(weights: str) -> bool:
     return weights.startswith(("/", ".", "~")) or Path(weights).is_dir()
 
 
-def _checked(spec: ModelSpec, weights: LoadedWeights) -> LoadedWeights:
-    """`weights` if the folder holds a model; ScoringError names the file that is missing."""
-    folder = Path(weights.folder)
+def _check_config(spec: ModelSpec, folder: Path) -> None:
     if not (folder / "config.json").is_file():
         raise ScoringError(
             f"model '{spec.name}': {folder} has no config.json; "
             "`weights` must name a folder that save_pretrained wrote"
         )
+
+
+def _checked(spec: ModelSpec, weights: LoadedWeights) -> LoadedWeights:
+    """`weights` if the folder holds a model; ScoringError names the file that is missing."""
+    folder = Path(weights.folder)
+    _check_config(spec, folder)
     if has_safetensors(folder) or (spec.pickled_weights and any(folder.glob("*.bin"))):
         return weights
     raise ScoringError(
@@ -91,9 +115,13 @@ def has_safetensors(folder: str | Path) -> bool:
     return any(Path(folder).glob("*.safetensors"))
 
 
+def _local_folder(spec: ModelSpec) -> Path:
+    return Path(spec.weights).expanduser().absolute()
+
+
 def _from_folder(spec: ModelSpec) -> LoadedWeights:
-    folder = Path(spec.weights).expanduser().absolute()
-    return _digested(spec, folder, "put the model there, or correct `weights` in its YAML")
+    remedy = "put the model there, or correct `weights` in its YAML"
+    return _digested(spec, _local_folder(spec), remedy)
 
 
 def _digested(spec: ModelSpec, folder: Path, remedy: str) -> LoadedWeights:
@@ -111,12 +139,17 @@ def _digested(spec: ModelSpec, folder: Path, remedy: str) -> LoadedWeights:
 
 def _from_hub(spec: ModelSpec) -> LoadedWeights:
     """The snapshot of `revision` ('' = the newest); the commit it resolves to is the revision."""
+    files = [*HUB_FILES, *(PICKLED_FILES if spec.pickled_weights else ())]
+    folder = _snapshot(spec, files)
+    return LoadedWeights(folder, Path(folder).name, origin=f"hub:{spec.weights}")
+
+
+def _snapshot(spec: ModelSpec, files: list[str]) -> str:
     from huggingface_hub import snapshot_download
 
-    files = [*HUB_FILES, *(PICKLED_FILES if spec.pickled_weights else ())]
     try:
-        folder = snapshot_download(
-            spec.weights, revision=spec.revision or None, allow_patterns=files
+        return str(
+            snapshot_download(spec.weights, revision=spec.revision or None, allow_patterns=files)
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
@@ -125,7 +158,6 @@ def _from_hub(spec: ModelSpec) -> LoadedWeights:
             f"({type(error).__name__}: {reason}); check the id, the revision and the network, or "
             "set `weights` to a local folder"
         ) from error
-    return LoadedWeights(folder, Path(folder).name, origin=f"hub:{spec.weights}")
 
 
 def _from_package(spec: ModelSpec) -> LoadedWeights:

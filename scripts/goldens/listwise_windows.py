@@ -117,6 +117,11 @@ def rank_llm_cases() -> list[dict[str, Any]]:
         for template in ("rank_zephyr", "rank_gpt")
         for context in (4096, 1000)
     ]
+    long = [" ".join(f"word{n * 7}필터" for n in range(size)) for size in (60, 90, 75)]
+    cases += [
+        {"template": "rank_zephyr", "documents": long, "context": context}
+        for context in (4096, 1400, 1200, 800)
+    ]
     return cases
 
 

@@ -402,18 +402,32 @@ def test_a_cap_is_shared_by_the_passages_of_a_window(tmp_path: Path) -> None:
         assert prompt.cuts == ((words, 2500),) * count
 
 
+def test_a_step_too_far_leaves_one_unit_of_each_passage(folders: dict[str, Path]) -> None:
+    """rank_llm's step can pass zero, where its cut leaves nearly all of a text again."""
+    long = [" ".join(f"word{n * 7}필터" for n in range(size)) for size in (60, 90, 75)]
+    prompt = loaded(folders["zephyr"], max_length=1000).reader.read("필터", long)
+    assert prompt.refusal is None
+    assert prompt.cuts == ((1, 60), (1, 90), (1, 75))
+    none = loaded(folders["zephyr"], passages_cap=2).reader.read("필터", long)
+    assert none.cuts == ((1, 60), (1, 90), (1, 75))
+
+
 def test_a_query_that_leaves_no_room_fails_and_no_other(folders: dict[str, Path]) -> None:
     scorer = told(loaded(folders["zephyr"], max_length=600), best_number_first)
     groups = [group_of("필터 " * 300, ["p1", "p2"], "a"), group_of("필터", ["p1", "p2"], "b")]
     (failed, fine), report = scored(scorer, *groups)
     assert np.isnan(failed.scores).all()
-    assert "leaves them no words in the 600 tokens" in str(failed.failures[0])
+    assert "cut to one of their words each has more than the 600" in str(failed.failures[0])
     assert fine.scores.tolist() == [-2.0, -1.0]
     assert report.counts["windows"] == 1
 
 
-def test_a_window_that_fails_takes_its_whole_query_and_no_other(folders: dict[str, Path]) -> None:
-    """The second round's window of query a has no memory; its earlier windows are of no use."""
+@pytest.mark.parametrize(("place", "asked"), [(5, 3), (0, 4)])
+def test_a_window_that_fails_takes_its_whole_query_and_no_other(
+    folders: dict[str, Path], place: int, asked: int
+) -> None:
+    """A window of query a has no memory, its first or its second: the query has no scores, and no
+    further windows; what it had is of no use."""
 
     def scarce(window: list[str]) -> str:
         if window[0] == "p100":
@@ -421,13 +435,17 @@ def test_a_window_that_fails_takes_its_whole_query_and_no_other(folders: dict[st
         return order_text(range(len(window)))
 
     scorer = told(loaded(folders["zephyr"]), scarce)
-    first = ["p100", *(f"p{row}" for row in range(24))]
-    groups = [group_of("q", first, "a"), group_of("q", first[1:], "b")]
+    plain = [f"p{row}" for row in range(25)]
+    groups = [
+        group_of("q", [*plain[:place], "p100", *plain[place + 1 :]], "a"),
+        group_of("q", plain, "b"),
+    ]
     (failed, fine), report = scored(scorer, *groups)
     assert failed.failures == (OUT_OF_MEMORY,) * 25
     assert np.isnan(failed.scores).all()
-    assert np.isfinite(fine.scores).all()
-    assert report.counts["windows"] == 3
+    assert fine.scores.tolist() == [-rank for rank in range(1, 26)]
+    assert report.items == asked
+    assert report.counts["windows"] == asked - 1
 
 
 def test_empty_and_blank_texts_have_ranks(folders: dict[str, Path]) -> None:
@@ -465,10 +483,11 @@ def test_settings_that_change_the_best_token_are_never_silent(tmp_path: Path) ->
     set_config(folder, path.name, do_sample=True, temperature=0.6, repetition_penalty=1.3)
     assert loaded(folder, repetition_penalty=1.0).writer.write(ids, 20, exact=True) == free
     assert loaded(folder, repetition_penalty=1.3).writer.write(ids, 20, exact=True) != free
-    path.write_text(plain)
-    set_config(folder, path.name, no_repeat_ngram_size=2)
-    with pytest.raises(ScoringError, match="sets no_repeat_ngram_size, which greedy generation"):
-        loaded(folder)
+    for name, value in (("no_repeat_ngram_size", 2), ("min_length", 9), ("suppress_tokens", [5])):
+        path.write_text(plain)
+        set_config(folder, path.name, **{name: value})
+        with pytest.raises(ScoringError, match=f"sets {name}, which greedy generation here"):
+            loaded(folder)
 
 
 @pytest.mark.parametrize(
@@ -516,5 +535,5 @@ def test_the_contract_reads_what_the_scorer_reads(folders: dict[str, Path]) -> N
         900,
         "passages_cap 6000 words, max_length 500",
     )
-    assert "leaves them no words" in str(recipe.read("필터 " * 300, "교체").refusal)
+    assert "cut to one of their words" in str(recipe.read("필터 " * 300, "교체").refusal)
     assert recipe.facts["rendered_ids"] == scorer.describe()["rendered_ids"]

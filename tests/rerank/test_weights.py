@@ -100,6 +100,27 @@ def test_pickled_files_are_fetched_only_where_the_yaml_says_so(
     assert {"*.safetensors", "*.json", "*.py", "*.jinja"} <= set(asked)
 
 
+def test_what_a_model_reads_is_known_without_its_weights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing large is fetched, a local folder is not hashed, and its weights may be missing."""
+    asked: list[str] = []
+
+    def snapshot(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    monkeypatch.setattr(weights, "folder_digest", lambda _: pytest.fail("hashed"))
+    (folder / "model.safetensors").unlink()
+    assert weights.input_folder(spec("owner/name", "hub")) == str(folder)
+    assert "*.json" in asked
+    assert not {"*.safetensors", "*.bin"} & set(asked)
+    assert weights.input_folder(spec(str(folder))) == str(folder)
+    with pytest.raises(ScoringError, match=r"has no config\.json"):
+        weights.input_folder(spec(str(folder / "absent")))
+
+
 @pytest.mark.parametrize("source", ["auto", "folder"])
 def test_a_missing_folder_is_one_sentence(source: str, tmp_path: Path) -> None:
     """Also where `auto` would have to guess: an absolute path is never a hub id."""
