@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     suite, store = suite_of(arguments)
     findings = findings_of(suite, store, frozen_tasks(suite, store))
-    say(leaderboard(findings))
+    say(leaderboard(findings, suite.models))
     return 0
 
 

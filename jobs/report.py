@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,13 @@ def environment(findings: Findings) -> list[tuple[str, str]]:
         for key, label in (("worker", "machine of"), ("recipe", "input of")):
             found = {_facts(receipt.get(key, {})) for receipt in receipts}
             rows += [(f"{label} {system.model} on {system.task}", text) for text in sorted(found)]
+        counted = Counter[str]()
+        for receipt in receipts:
+            counted.update(receipt.get("report", {}).get("counts", {}))
+        if counted:
+            rows.append((f"counted by {system.model} on {system.task}", _facts(counted)))
     return rows
 
 
-def _facts(values: dict[str, Any]) -> str:
+def _facts(values: Mapping[str, Any]) -> str:
     return " · ".join(f"{name} {value}" for name, value in sorted(values.items()))

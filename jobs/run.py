@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     findings = findings_of(suite, store, tasks)
     page = write_report(suite, store, findings)
     say("")
-    say(leaderboard(findings))
+    say(leaderboard(findings, suite.models))
     say(deltas(findings))
     say(gate(findings))
     say(f"report: {page}")

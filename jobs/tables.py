@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import metrics
 from rerank.comparison import Comparison
 from rerank.gating import FAIL, TOO_FEW
+from rerank.records import ModelSpec
 from rerank.reporting.visible import visible
 from rerank.summary import Findings, compared_measures
 
@@ -36,8 +37,9 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def leaderboard(findings: Findings) -> str:
+def leaderboard(findings: Findings, models: Sequence[ModelSpec]) -> str:
     """A table of systems for each task, best first by the primary measure."""
+    unverified = {model.name for model in models if model.recipe == "unverified"}
     measures = compared_measures(findings.suite)
     found = findings.results
     parts = []
@@ -53,6 +55,7 @@ def leaderboard(findings: Findings) -> str:
             low_high = interval_text(primary["interval"])
             values = [number(mine[name, measure]["mean"]) for measure in measures]
             mark = " (baseline)" if name == findings.suite.baseline else ""
+            mark += " (unverified recipe)" if name in unverified else ""
             rows.append([name + mark, values[0], low_high, *values[1:], str(primary["n"])])
         percent = f"{findings.suite.confidence:.0%} interval"
         parts.append(

@@ -9,6 +9,7 @@ from rerank.reporting.markup import Markup, bullets, chip, details, element, joi
 from rerank.reporting.schema import MACRO, Interval, Report, Result
 from rerank.reporting.selection import (
     compared_delta,
+    has_unverified_recipe,
     is_synthetic,
     leaders,
     places,
@@ -32,6 +33,7 @@ from rerank.reporting.wording import (
 )
 
 SYNTHETIC = "synthetic labels"
+UNVERIFIED = "unverified recipe"
 TONES = {"better": "better", "worse": "worse"}
 
 
@@ -188,7 +190,7 @@ def _leader_row(report: Report, result: Result, scale: Scale, *, weighted: bool)
         label=f"{system}: {number(result['mean'])} {interval_text(result['interval'])}",
     )
     cells = [
-        Cell(system, labels=_labels(result, best, is_baseline=is_baseline), note=_failures(result)),
+        Cell(system, labels=_labels(report, result, best), note=_failures(result)),
         Cell(number(result["mean"]), strong=result in best),
         *([Cell(number(result["weighted_mean"]))] if weighted else []),
         Cell(picture=picture),
@@ -204,8 +206,10 @@ def _delta_note(interval: Interval | None) -> str:
     return "" if interval is None else interval_text(interval, delta=True)
 
 
-def _labels(result: Result, best: list[Result], *, is_baseline: bool) -> tuple[str, ...]:
-    found = ["baseline"] if is_baseline else []
+def _labels(report: Report, result: Result, best: list[Result]) -> tuple[str, ...]:
+    found = ["baseline"] if result["system"] == report["suite"]["baseline"] else []
+    if has_unverified_recipe(report, result["system"]):
+        found.append(UNVERIFIED)
     if result in best:
         found.append("best")
     elif best and _near(result, best):

@@ -43,6 +43,11 @@ def result_of(report: Report, task: str, system: str, measure: str) -> Result | 
     )
 
 
+def has_unverified_recipe(report: Report, system: str) -> bool:
+    """Does the model's file say that its scoring recipe could not be checked against its source?"""
+    return any(s["name"] == system and s["recipe"] == "unverified" for s in report["systems"])
+
+
 def ranked(report: Report, task: str) -> list[Result]:
     """Results of the primary measure, best first, those without a value last."""
     primary = report["suite"]["primary"]

@@ -189,6 +189,18 @@ def test_leaderboard_shows_the_numbers_of_the_document(place: str) -> None:
         assert all(shown in page and shown in text for shown in numbers)
 
 
+def test_an_unverified_recipe_is_said_beside_its_numbers() -> None:
+    """On the leaderboard of both files, at that system and at no other."""
+    report = full_report()
+    unverified = {s["name"] for s in report["systems"] if s["recipe"] == "unverified"}
+    assert unverified
+    for entry in leaderboard_table(cast(Report, report), "demo").rows:
+        system = entry.cells[0]
+        assert ("unverified recipe" in system.labels) == (system.text in unverified)
+    assert "unverified recipe" in render_html(report)
+    assert "*unverified recipe*" in render_markdown(report)
+
+
 def _texts(entry: Any) -> list[str]:
     return [cell if isinstance(cell, str) else cell.text for cell in entry.cells]
 
