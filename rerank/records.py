@@ -140,6 +140,14 @@ class Segmented(Protocol):
 
 
 @runtime_checkable
+class Costly(Protocol):
+    """A scorer whose outputs cost money: every batch is written down at once, so that a shard that
+    fails later asks for none of them again, in whatever process it is taken up."""
+
+    costs_money: bool
+
+
+@runtime_checkable
 class Advancing(Protocol):
     """A scorer that goes through its inputs in rounds, each made from what the last one gave."""
 

@@ -21,7 +21,7 @@ from rerank.errors import RerankError, ScoringError
 from rerank.fingerprint import sha256_bytes
 from rerank.frozen import Shard, check_content, checked_bytes, query_groups
 from rerank.ledger import Attempt, Session
-from rerank.records import GroupScores, ModelSpec, Placement, QueryGroup, Scorer
+from rerank.records import Costly, GroupScores, ModelSpec, Placement, QueryGroup, Scorer
 from rerank.runs import POISONED, valid_receipt
 from rerank.schemas import check_table, table_of
 from rerank.store import Store, parquet_bytes, table_from_bytes
@@ -143,7 +143,7 @@ class ShardWorker:
         started = time.time()
         groups = read_groups(self.store, job)
         budget = self._budget(groups)
-        journal = attempt if attempt.deaths else None
+        journal = attempt if attempt.deaths or isinstance(self.scorer, Costly) else None
         results, report = score_groups(self.scorer, groups, budget, journal=journal)
         table = score_table(groups, results)
         check_rows(table, groups, job)

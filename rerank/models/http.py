@@ -59,6 +59,8 @@ class ServedReranker:
     nothing more is sent, but requests on their way are waited for, and kept.
     """
 
+    costs_money = True
+
     def __init__(self, params: HttpParams, client: Client) -> None:
         self.params = params
         self.dialect = DIALECTS[params.dialect]

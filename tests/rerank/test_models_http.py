@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.__main__ import main
 from rerank.errors import ConfigError, ScoringError
 from rerank.fingerprint import canonical_json
 from rerank.ledger import Attempt, Session
@@ -322,6 +323,40 @@ def test_a_journal_keeps_answers_for_the_next_process(tmp_path: Path, server: Re
     results, _ = score_groups(scorer_of(server), GROUPS, 8, journal=again)
     assert [result.scores.tolist() for result in results] == [list(s) for s in SCORES.values()]
     assert [asked.query for asked in server.asked] == ["query b"]
+
+
+def test_a_replay_that_failed_asks_only_for_the_rest(
+    tmp_path: Path, server: RerankServer, make_task: Callable[..., Path]
+) -> None:
+    """`rerank replay` twice, two scorers: what was answered (and paid) is in the shard's ledger."""
+    task = {"folder": str(make_task(queries=6)), "depth": 4, "shard_pairs": 1_000}
+    settings = {"adapter": "http", "recipe": "unverified", "url": server.url, "model": "served"}
+    files = {
+        "tasks/tiny.yaml": task,
+        "models/served.yaml": {**settings, "retries": 0, "concurrency": 1},
+        "suites/s.yaml": {"tasks": ["tiny"], "models": ["served"], "baseline": "served"},
+    }
+    for name, values in files.items():
+        path = tmp_path / "configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    words = [str(tmp_path / "configs/suites/s.yaml"), f"store={tmp_path}/store", "token_budget=8"]
+
+    def reply(asked: Asked) -> Reply | None:
+        if failing and len(server.asked) > 3:
+            return Reply(status=500)
+        scores = [{"index": n, "relevance_score": -n} for n in range(len(asked.documents))]
+        return Reply(body={"results": scores})
+
+    server.always = reply
+    failing = True
+    assert main(["freeze", *words]) == 0
+    assert main(["replay", *words]) == 1
+    assert len(server.asked) == 4  # three answers and the failure
+    server.asked.clear()
+    failing = False
+    assert main(["replay", *words]) == 0
+    assert len(server.asked) == 3  # of six queries
 
 
 # what a run says of itself -----------------------------------------------------------------
