@@ -161,11 +161,11 @@ def _ray(
 def _problem(suite: Suite, run_: Run) -> str:
     """What keeps a run from counting as done: missing shards, or too many pairs without score."""
     receipts = run_.receipts()
-    run_.record_recipe(receipts)
     try:
         run_.require_complete(receipts)
     except IncompleteRun as error:
         return str(error)
+    run_.record_recipe(receipts)
     failed = sum(receipt["failed"] for receipt in receipts.values())
     if failed > suite.spec.max_failed_pairs:
         return (

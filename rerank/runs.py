@@ -91,15 +91,15 @@ class Run:
                 self.store.remove(f"{self.key}/attempts/{shard.name}/{name}")
         return count
 
-    def record_recipe(self, receipts: dict[int, dict[str, Any]]) -> None:
-        """Write into run.json what the workers read with: tokenizer, rendered prompt, limits.
+    def recipe(self, receipts: dict[int, dict[str, Any]]) -> dict[str, Any] | None:
+        """What the workers read with: tokenizer, rendered prompt, limits; None if none told.
 
         FrozenDataError where two shards were read differently, as with another tokenizer on one of
         the nodes: the run is not one run.
         """
         found = {number: r["recipe"] for number, r in receipts.items() if "recipe" in r}
         if not found:
-            return
+            return None
         (first, recipe), *others = found.items()
         for number, other in others:
             differing = sorted(k for k in {**recipe, **other} if recipe.get(k) != other.get(k))
@@ -110,14 +110,22 @@ class Run:
                     f"model's files equal on all nodes, remove {self.store.path(self.key)} and "
                     "replay"
                 )
-        key = f"{self.key}/run.json"
-        if self.store.exists(key) and self.store.read_json(key).get("recipe") != recipe:
-            self.store.write_json(key, {**self.store.read_json(key), "recipe": recipe})
+        return dict(recipe)
+
+    def record_recipe(self, receipts: dict[int, dict[str, Any]]) -> None:
+        """Write `recipe` of a complete run into its run.json."""
+        recipe, key = self.recipe(receipts), f"{self.key}/run.json"
+        if recipe is None or not self.store.exists(key):
+            return
+        record = self.store.read_json(key)
+        if record.get("recipe") != recipe:
+            self.store.write_json(key, {**record, "recipe": recipe})
 
     def scores(self) -> pa.Table:
         """All scores, sorted as the candidates are; IncompleteRun where a shard is missing."""
         receipts = self.receipts()
         self.require_complete(receipts)
+        self.recipe(receipts)
         tables = [self.shard_scores(shard, receipts[shard.number]) for shard in self.task.shards]
         return pa.concat_tables(tables) if tables else check_table(_no_scores(), "scores", self.key)
 

@@ -32,7 +32,7 @@ def words(count: int) -> list[str]:
 def pairs_by_query(pairs: int) -> list[tuple[str, list[str]]]:
     """Queries of 3 to 12 words with `CANDIDATES` documents each, `pairs` documents at least.
 
-    Document lengths are log-normal about 50 words (mean about 60, longest 300): passages, with
+    Document lengths are log-normal about 55 words (mean about 65, longest 300): passages, with
     some long ones. Words follow Zipf's law; the rare ones are several tokens.
     """
     rng = random.Random(23)
@@ -43,7 +43,7 @@ def pairs_by_query(pairs: int) -> list[tuple[str, list[str]]]:
         return " ".join(rng.choices(known, weights, k=length)) + "."
 
     def document() -> str:
-        return text(min(300, max(5, round(rng.lognormvariate(3.9, 0.6)))))
+        return text(min(300, max(5, round(rng.lognormvariate(4.0, 0.6)))))
 
     return [
         (text(rng.randint(3, 12)), [document() for _ in range(CANDIDATES)])
@@ -116,7 +116,7 @@ def write_xlmr(folder: Path) -> None:
     config = XLMRobertaConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=384,
-        num_hidden_layers=12,
+        num_hidden_layers=8,
         num_attention_heads=6,
         intermediate_size=1536,
         max_position_embeddings=MAX_LENGTH + 2,
@@ -153,7 +153,7 @@ def write_modernbert(folder: Path) -> None:
     config = ModernBertConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=384,
-        num_hidden_layers=14,
+        num_hidden_layers=10,
         num_attention_heads=6,
         intermediate_size=576,
         max_position_embeddings=MAX_LENGTH,
@@ -191,7 +191,7 @@ def write_qwen3(folder: Path) -> None:
     config = Qwen3Config(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=512,
-        num_hidden_layers=8,
+        num_hidden_layers=6,
         num_attention_heads=8,
         num_key_value_heads=4,
         head_dim=64,

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import GenerationConfig
 
 from rerank.errors import ConfigError, ScoringError
 from rerank.models import load_scorer
+from rerank.models.greedy import Greedy
 from rerank.models.listwise_generation import ListwiseGeneration, contract
 from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.records import GroupScores, ModelSpec, Placement, QueryGroup
@@ -208,6 +211,26 @@ def test_what_is_written_does_not_depend_on_the_batch(folders: dict[str, Path], 
         assert len(set(together)) >= 3
 
 
+class Scripted:
+    """Stands in for a model: writes the same tokens after every prompt."""
+
+    def __init__(self, tokens: list[int]) -> None:
+        self.tokens = torch.tensor(tokens)
+        self.generation_config = GenerationConfig()
+
+    def generate(self, input_ids: Any, **_: Any) -> Any:
+        return torch.cat([input_ids, self.tokens.expand(len(input_ids), -1)], dim=1)
+
+
+def test_special_tokens_are_no_part_of_an_answer(folders: dict[str, Path]) -> None:
+    """As vLLM and mteb decode: the end token and the padding behind it are left out."""
+    tokenizer = loaded(folders["zephyr"]).reader.tokenizer
+    end = tokenizer.eos_token_id
+    answer = tokenizer("[2] > [1]", add_special_tokens=False)["input_ids"]
+    writer = Greedy(Scripted([*answer, end, end]), tokenizer, device="cpu", penalty=1.0)
+    assert writer.write([(5,), (5, 6, 7)], 20, exact=False) == ["[2] > [1]"] * 2
+
+
 def test_an_exact_length_goes_past_the_end_token(folders: dict[str, Path], tmp_path: Path) -> None:
     """vLLM's min_tokens under rank_llm: the end token is not written before them."""
     ids = loaded(folders["zephyr"]).reader.read("필터?", passages(3)).ids
@@ -365,6 +388,9 @@ def test_a_window_that_fails_takes_its_whole_query_and_no_other(
     assert failed.failures == (OUT_OF_MEMORY,) * 25
     assert np.isnan(failed.scores).all()
     assert fine.scores.tolist() == [-rank for rank in range(1, 26)]
+    bottom = scorer.encode(groups[1:])[0].tokens  # of twenty passages; the upper window has fifteen
+    assert set(fine.tokens[5:]) == {bottom}
+    assert 0 < max(fine.tokens[:5]) < bottom
     assert report.items == asked
     assert report.counts["windows"] == asked - 1
 

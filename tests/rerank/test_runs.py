@@ -54,6 +54,8 @@ def test_shards_that_were_read_differently_are_no_run(
     message = capsys.readouterr().err
     assert "were read with different tokenizer" in message
     assert "shards 0 and" in message
+    assert main(["evaluate", *words]) == 2
+    assert "were read with different tokenizer" in capsys.readouterr().err
 
 
 def test_receipts_of_before_recipes_were_kept_still_count(
