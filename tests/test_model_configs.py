@@ -12,7 +12,9 @@ import yaml
 
 from jobs.__main__ import main
 from jobs.config import load_model
-from rerank.models.adapters import ADAPTERS
+from rerank.models.adapters import ADAPTERS, load_scorer
+from rerank.records import Placement, QueryGroup, Scorer
+from rerank.scoring import score_groups
 from rerank.store import Store
 from tests.conftest import ROOT, real_data
 from tests.standins import decoders, encoder_decoders, encoders, listwise
@@ -145,6 +147,49 @@ def test_a_config_replays_the_demo(
     assert recipe["rendered_ids"].startswith("sha256:")
     assert recipe["tokenizer_ids"].startswith("sha256:")
     assert record["identity"]["weights"] == recipe["weights"]
+
+
+@pytest.mark.parametrize("name", ["all-minilm-l6-v2", "multilingual-e5-small-q4"])
+def test_a_planted_exact_match_is_ranked_first(
+    name: str, project: Path, folders: Callable[[str], Path]
+) -> None:
+    """A random bi-encoder maps equal texts to equal embeddings: cosine 1 above all noise.
+
+    Random weights of the other architectures rank nothing; trained ones do, in the next test.
+    """
+    values = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
+    values |= {**HERE, **STANDINS[name][2], "weights": str(folders(name))}
+    values |= {"query_prefix": "", "document_prefix": ""}  # else the two inputs are not equal
+    (project / f"configs/models/planted-{name}.yaml").write_text(json.dumps(values))
+    model = load_model(project / "configs", f"planted-{name}")
+    assert best_of(load_scorer(model, Placement("cpu", "float32", "sdpa"))) == "planted"
+
+
+def best_of(scorer: Scorer) -> str:
+    """The document that a model ranks first among noise and the query itself."""
+    query = "How often do I replace the water filter?"
+    noise = [
+        "The warranty ends after two years.",
+        "충전기는 따로 판매합니다.",
+        "Error E5: call us.",
+    ]
+    texts = (*noise, query, "Blue is a colour.")
+    names = ("a", "b", "c", "planted", "d")
+    (result,), _ = score_groups(
+        scorer, [QueryGroup("q", query, names, texts, (1, 2, 3, 4, 5))], 512
+    )
+    return names[int(result.scores.argmax())]
+
+
+@pytest.mark.skipif(real_data() is None, reason="no real collections: set RERANK_DATA")
+@pytest.mark.parametrize("name", ["ce-tiny-en", "ce-me5l4-ko"])
+def test_a_trained_model_ranks_a_planted_match_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small cross-encoders with trained weights."""
+    monkeypatch.setenv("RERANK_DATA", str(real_data()))
+    model = load_model(ROOT / "configs", name)
+    assert best_of(load_scorer(model, Placement("cpu", "float32", "sdpa"))) == "planted"
 
 
 @pytest.mark.parametrize("name", sorted(STANDINS))

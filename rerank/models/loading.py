@@ -1,5 +1,7 @@
-"""What may be loaded from a model's folder: its own code only where the YAML trusts it, and no
-code that changes other models; every failure is one sentence."""
+"""What may be loaded from a model's folder: its own code only where the YAML trusts it.
+
+No code that changes other models is kept, and every failure is one sentence.
+"""
 
 from __future__ import annotations
 
