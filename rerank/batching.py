@@ -48,6 +48,12 @@ class Shape:
         """Tokens forwarded, padding included."""
         return self.rows * self.length + self.beginnings * self.beginning_length
 
+    @property
+    def weight(self) -> int:
+        """Tokens as far as memory goes: each row also holds a copy of its beginning's keys and
+        values, one layer at a time, about an eighth of what forwarding it would take."""
+        return self.tokens + (self.rows * self.beginning_length if self.beginnings else 0) // 8
+
     @staticmethod
     def of(batch: Sequence[Length]) -> Shape:
         """The shape of inputs that are forwarded together."""
@@ -70,9 +76,9 @@ class Shape:
 
 
 def plan_batches(lengths: Sequence[Length], token_budget: int) -> list[list[int]]:
-    """Pack inputs into batches that cost at most the budget.
+    """Pack inputs into batches that weigh at most the budget.
 
-    token_budget: tokens of one batch, padding included. Returns index lists, longest inputs first
+    token_budget: see `Shape.weight`. Returns index lists, longest inputs first
     (equal lengths in input order); every index appears once. Inputs of one share stay together as
     far as that saves tokens. A single input longer than the budget is a batch of its own.
     ValueError for a budget below 1.
@@ -83,7 +89,7 @@ def plan_batches(lengths: Sequence[Length], token_budget: int) -> list[list[int]
     shape = Shape()
     for chunk in _chunks(lengths, token_budget):
         added = Shape.of([lengths[index] for index in chunk])
-        if not batches or shape.with_chunk(added).tokens > token_budget:
+        if not batches or shape.with_chunk(added).weight > token_budget:
             batches.append([])
             shape = Shape()
         batches[-1] += chunk
@@ -129,7 +135,8 @@ def cheapest_split(members: Sequence[Length], token_budget: int) -> list[int]:
         options = []
         for start in range(end - 1, max(-1, end - 1 - MOST_ROWS), -1):
             tokens = beginning + (end - start) * padded_length(members[start].own)
-            if tokens > token_budget and end - start > 1:
+            rows = end - start
+            if tokens + rows * beginning // 8 > token_budget and rows > 1:
                 break
             options.append((best[start][0] + tokens, end - start))
         best.append(min(options, key=lambda option: (option[0], -option[1])))

@@ -75,7 +75,7 @@ class Attempt:
 
     # the journal ---------------------------------------------------------------------------
 
-    def recall(self, batch: tuple[int, ...]) -> list[np.ndarray | str | None] | None:
+    def recall(self, batch: tuple[str, ...]) -> list[np.ndarray | str | None] | None:
         """Outputs of exactly this batch, if an earlier attempt finished it."""
         entry = self.results.get(_batch_key(batch))
         if entry is None:
@@ -85,19 +85,19 @@ class Attempt:
             for value in entry
         ]
 
-    def suspects(self, batch: tuple[int, ...]) -> bool:
+    def suspects(self, batch: tuple[str, ...]) -> bool:
         """Did a process die while it forwarded these inputs together?"""
         return len(batch) > 1 and list(batch) in self.crumbs
 
-    def doomed(self, item: int) -> bool:
+    def doomed(self, item: str) -> bool:
         """Did a process die while it forwarded this input alone?"""
         return [item] in self.crumbs
 
-    def begin(self, items: tuple[int, ...]) -> None:
+    def begin(self, items: tuple[str, ...]) -> None:
         """Durable note, before the forward, of what is about to be forwarded."""
         self._write("doing", list(items))
 
-    def finish(self, batch: tuple[int, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
+    def finish(self, batch: tuple[str, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
         """Durable outputs of a batch; fp32 values survive JSON exactly (shortest repr)."""
         values = [
             value.astype(np.float64).tolist() if isinstance(value, np.ndarray) else value
@@ -172,7 +172,7 @@ class Attempt:
         )
 
 
-def _batch_key(batch: Sequence[int]) -> str:
+def _batch_key(batch: Sequence[str]) -> str:
     return fingerprint(list(batch))
 
 

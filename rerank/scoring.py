@@ -7,16 +7,18 @@ finite), and that each candidate gets exactly one score, at its place.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from rerank.batching import Length, Shape, plan_batches
 from rerank.errors import ScoringError
+from rerank.fingerprint import fingerprint
 from rerank.probing import is_out_of_memory, release_memory
 from rerank.records import Advancing, GroupScores, Item, QueryGroup, Rows, Scorer, Segmented
 
@@ -31,27 +33,28 @@ Output = np.ndarray | str  # one row of a model's output, or why there is none
 class Journal(Protocol):
     """What is known of earlier attempts at the same groups, for surviving the process's death.
 
-    Items are numbers of the list that `encode` returns. Every slice that is forwarded, a whole
-    batch, half of one or a single input, is announced with `begin` and closed with `finish`.
+    Items are known by `item_keys`: the same input under the same recipe has the same key in every
+    attempt. Every slice that is forwarded, a whole batch, half of one or a single input, is
+    announced with `begin` and closed with `finish`.
     """
 
-    def recall(self, batch: tuple[int, ...]) -> list[np.ndarray | str | None] | None:
+    def recall(self, batch: tuple[str, ...]) -> list[np.ndarray | str | None] | None:
         """Outputs that an earlier attempt finished for exactly these items, or None."""
         ...
 
-    def suspects(self, batch: tuple[int, ...]) -> bool:
+    def suspects(self, batch: tuple[str, ...]) -> bool:
         """Did a process die while it forwarded these items together?"""
         ...
 
-    def doomed(self, item: int) -> bool:
+    def doomed(self, item: str) -> bool:
         """Did a process die while it forwarded this item alone?"""
         ...
 
-    def begin(self, items: tuple[int, ...]) -> None:
+    def begin(self, items: tuple[str, ...]) -> None:
         """Note, durably, that these items are about to be forwarded."""
         ...
 
-    def finish(self, batch: tuple[int, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
+    def finish(self, batch: tuple[str, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
         """Note what these items gave."""
         ...
 
@@ -59,20 +62,30 @@ class Journal(Protocol):
 class NoJournal:
     """The journal of a process that does not expect to die: it knows and keeps nothing."""
 
-    def recall(self, batch: tuple[int, ...]) -> list[np.ndarray | str | None] | None:
+    def recall(self, batch: tuple[str, ...]) -> list[np.ndarray | str | None] | None:
         return None
 
-    def suspects(self, batch: tuple[int, ...]) -> bool:
+    def suspects(self, batch: tuple[str, ...]) -> bool:
         return False
 
-    def doomed(self, item: int) -> bool:
+    def doomed(self, item: str) -> bool:
         return False
 
-    def begin(self, items: tuple[int, ...]) -> None:
+    def begin(self, items: tuple[str, ...]) -> None:
         return None
 
-    def finish(self, batch: tuple[int, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
+    def finish(self, batch: tuple[str, ...], outputs: Sequence[np.ndarray | str | None]) -> None:
         return None
+
+
+def item_keys(scorer: Scorer, items: Sequence[Item]) -> list[str]:
+    """A key for each item: of the recipe, and of the input itself, not of its place.
+
+    A later round's inputs depend on what earlier ones gave, so a place would name another input in
+    another attempt; and what another server or tokenizer answered is another answer.
+    """
+    recipe = fingerprint(json.dumps(scorer.describe(), sort_keys=True, default=str))
+    return [fingerprint([recipe, item.label, repr(item.payload)]) for item in items]
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,9 @@ def length_of(item: Item) -> Length:
 class ScoringReport:
     """What one call of `score_groups` did. Counts, tokens and seconds; circumstance, not identity.
 
+    Tokens and batches are those that this process forwarded: halved batches as their halves, what
+    a journal recalled not at all. The plan is what was meant to be forwarded.
+
     pairs: candidates; items: distinct model inputs; tokens: what was forwarded, without padding;
     padded_tokens: the same with padding; reused_tokens: tokens of shared beginnings that were not
     forwarded again; oom_halvings: batches that had to be split in two; counts: the adapter's own;
@@ -127,30 +143,36 @@ class ScoringReport:
 
 
 class _Forwarding:
-    """Forwards batches and keeps each item's output. Lives for one `score_groups`.
-
-    Items are numbered through all segments and rounds, so that the journal knows each by a number.
-    """
+    """Forwards batches and keeps each item's output. Lives for one `score_groups`."""
 
     def __init__(self, scorer: Scorer, token_budget: int, journal: Journal) -> None:
         self.scorer = scorer
         self.token_budget = token_budget
         self.journal = journal
         self.items: list[Item] = []
+        self.keys: list[str] = []
         self.found: list[Output] = []
-        self.batches: list[list[Length]] = []
-        self.halvings = 0
+        self.planned: list[Shape] = []
+        self.forwarded: list[Shape] = []
+        self.tokens = self.reused = self.halvings = 0
 
     def run(self, items: Sequence[Item]) -> None:
         """Forward these items; `found` has the output, or the failure, of each afterwards."""
         base = len(self.items)
         self.items += items
+        known = isinstance(self.journal, NoJournal)  # which asks for no keys
+        self.keys += [""] * len(items) if known else item_keys(self.scorer, items)
         self.found += [item.failure or "" for item in items]
         for planned in BatchPlan.of(items, self.token_budget).batches:
             batch = tuple(base + number for number in planned)
-            self.batches.append([length_of(self.items[number]) for number in batch])
+            self.planned.append(Shape.of(self._lengths(batch)))
             for number, output in zip(batch, self.outputs(batch), strict=True):
                 self.found[number] = output
+
+    def forget(self, base: int) -> None:
+        """Let go of the inputs and outputs from number `base` on: their segment is combined."""
+        self.items[base:] = [replace(item, payload=None) for item in self.items[base:]]
+        self.found[base:] = [""] * (len(self.found) - base)
 
     def outputs(self, batch: tuple[int, ...]) -> list[Output]:
         """Outputs of a batch, remembered or new; ScoringError where one is not finite."""
@@ -159,26 +181,33 @@ class _Forwarding:
             check_finite(self.items[number], output)
         return found
 
+    def _lengths(self, batch: tuple[int, ...]) -> list[Length]:
+        return [length_of(self.items[number]) for number in batch]
+
+    def _names(self, batch: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self.keys[number] for number in batch)
+
     def _known(self, batch: tuple[int, ...]) -> list[Output] | None:
-        found = self.journal.recall(batch)
+        found = self.journal.recall(self._names(batch))
         if found is None:
             return None
         return [OUT_OF_MEMORY if output is None else output for output in found]
 
     def _forward(self, batch: tuple[int, ...]) -> list[Output]:
-        if len(batch) == 1 and self.journal.doomed(batch[0]):
+        if len(batch) == 1 and self.journal.doomed(self.keys[batch[0]]):
             return [PROCESS_DIED]
         if len(batch) > 1 and self._deadly(batch):
             found = self._in_parts([(number,) for number in batch])
         else:
-            self.journal.begin(batch)
+            self.journal.begin(self._names(batch))
             rows = self._attempt(batch)
             found = self._halves(batch) if rows is None else list(rows)
-        self.journal.finish(batch, found)
+        self.journal.finish(self._names(batch), found)
         return found
 
     def _deadly(self, batch: tuple[int, ...]) -> bool:
-        return self.journal.suspects(batch) or any(map(self.journal.doomed, batch))
+        names = self._names(batch)
+        return self.journal.suspects(names) or any(map(self.journal.doomed, names))
 
     def _halves(self, batch: tuple[int, ...]) -> list[Output]:
         if len(batch) == 1:
@@ -198,13 +227,22 @@ class _Forwarding:
         """
         inputs = [self.items[number] for number in batch]
         try:
-            return checked_rows(self.scorer.forward(inputs), inputs)
+            rows = checked_rows(self.scorer.forward(inputs), inputs)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
             error.__traceback__ = None
+        else:
+            self._count(self._lengths(batch))
+            return rows
         release_memory()
         return None
+
+    def _count(self, lengths: Sequence[Length]) -> None:
+        self.forwarded.append(Shape.of(lengths))
+        reused = _reused(lengths)
+        self.reused += reused
+        self.tokens += sum(length.tokens for length in lengths) - reused
 
 
 def score_groups(
@@ -229,7 +267,9 @@ def score_groups(
     waited = 0.0
     for segment, items, seconds in encoded(scorer, segments(scorer, filled)):
         waited += seconds
+        base = len(forwarding.items)
         results += _score_segment(forwarding, segment, items)
+        forwarding.forget(base)
     seconds_forward = time.perf_counter() - started - waited
     report = _report(forwarding, results, waited, seconds_forward)
     scored = iter(results)
@@ -299,21 +339,18 @@ def _report(
     for result in results:
         for name, count in result.counts.items():
             counts[name] = counts.get(name, 0) + count
-    whole = sum(length.tokens for batch in forwarding.batches for length in batch)
-    shapes = [Shape.of(batch) for batch in forwarding.batches]
-    reused = sum(map(_reused, forwarding.batches))
     return ScoringReport(
         pairs=sum(len(result.scores) for result in results),
         items=len(forwarding.items),
-        tokens=whole - reused,
-        padded_tokens=sum(shape.tokens for shape in shapes),
-        reused_tokens=reused,
-        batches=len(shapes),
+        tokens=forwarding.tokens,
+        padded_tokens=sum(shape.tokens for shape in forwarding.forwarded),
+        reused_tokens=forwarding.reused,
+        batches=len(forwarding.forwarded),
         oom_halvings=forwarding.halvings,
         seconds_encode=seconds_encode,
         seconds_forward=seconds_forward,
         counts=counts,
-        plan=[[s.rows, s.length, s.beginnings, s.beginning_length] for s in shapes],
+        plan=[[s.rows, s.length, s.beginnings, s.beginning_length] for s in forwarding.planned],
     )
 
 
