@@ -22,6 +22,7 @@ from rerank.suites import BOUNDS, MACRO, GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")
+RECIPES = ("verified", "unverified")
 # names become folders of the store; Korean and other letters are welcome
 NAME = re.compile(r"\w[\w.\-]{0,99}")
 
@@ -173,7 +174,11 @@ def load_model(root: Path, name: str) -> ModelSpec:
     common = {key: value for key, value in values.items() if key in own}
     known = own | {field.name for field in fields(params)}
     _reject_unknown(settings, known, str(file))
+    if ADAPTERS[kind].own:
+        common.setdefault("recipe", "verified")
     spec = build(ModelSpec, common, str(file))
+    if spec.recipe not in RECIPES:
+        raise unknown_name(f"recipe in {file}", spec.recipe, RECIPES)
     if (spec.max_length is not None and spec.max_length < 1) or spec.num_cpus <= 0:
         raise ConfigError(f"{file}: max_length is from 1, num_cpus above 0")
     return replace(spec, params=build(params, settings, str(file)))

@@ -10,9 +10,9 @@ from typing import Any
 from jobs.config import load_model
 from jobs.console import say
 from jobs.tables import table
-from rerank.errors import ConfigError
+from rerank.errors import ConfigError, InputError
 from rerank.models.adapters import input_contract
-from rerank.models.contract import PROBE_PAIRS, Contract, Cut, Reading, differences
+from rerank.models.contract import PROBE_PAIRS, Contract, Reading, differences
 from rerank.reporting.visible import visible
 
 WIDTH = 100  # characters of a value in a table
@@ -38,9 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
         return compare(arguments.models, contracts)
     document = arguments.document
     if arguments.document_file:
-        document = Path(arguments.document_file).read_text(encoding="utf-8")
+        document = _text_of(Path(arguments.document_file))
     show(arguments.models[0], contracts[0], arguments.query, document)
     return 0
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def show(name: str, contract: Contract, query: str, document: str) -> None:
@@ -92,8 +99,9 @@ def _rows(ids: tuple[int, ...], tokens: tuple[str, ...]) -> list[list[str]]:
 def _cuts(label: str, reading: Reading) -> list[list[str]]:
     if reading.refusal:
         return [[label, "refused", "", "", reading.refusal]]
-    cuts = reading.cuts or (Cut("nothing", 0, 0, ""),)
-    return [[label, cut.text, str(cut.tokens), str(cut.kept), cut.why] for cut in cuts]
+    if not reading.cuts:
+        return [[label, "nothing", "", "", ""]]
+    return [[label, cut.text, str(cut.tokens), str(cut.kept), cut.why] for cut in reading.cuts]
 
 
 def _short(value: Any) -> str:

@@ -152,6 +152,8 @@ def describe_device(placement: Placement) -> dict[str, Any]:
         "cpu_memory": _memory(),
         "torch": str(torch.__version__) if torch is not None else None,
         "threads": torch.get_num_threads() if torch is not None else 1,
+        "transformers": version("transformers") if torch is not None else None,
+        "tokenizers": version("tokenizers") if torch is not None else None,
     }
     if placement.device == "cuda" and torch is not None:
         facts |= _describe_gpu(torch)

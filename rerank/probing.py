@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from rerank.batching import padded_length
 from rerank.errors import ScoringError
-from rerank.records import Item, Placement, QueryGroup, Scorer
+from rerank.records import Filled, Item, Placement, QueryGroup, Scorer
 
 # tokens. Measured on 2 cores (AMD EPYC, fp32, 1 and 2 threads) with cross-encoders of 2 and 4
 # layers and MiniLM on mixed lengths: 2,048 is within 5 % of the best, 16,384 loses 3 to 35 %
@@ -125,42 +125,67 @@ def find_token_budget(
     """
     if memory is None and placement.device != "cuda":
         return CPU_TOKEN_BUDGET
-    return probe(scorer, longest_item(scorer), memory or CudaMemory()).token_budget
+    return probe(scorer, memory or CudaMemory()).token_budget
 
 
-def longest_item(scorer: Scorer, words: int = PROBE_WORDS) -> Item:
-    """The longest input that `scorer` makes of a one-word query and a document of `words` words."""
-    group = QueryGroup("probe", "probe", ("probe",), ("a " * words,), (1,))
-    return max(scorer.encode([group]), key=lambda item: item.tokens)
+def longest_items(scorer: Scorer, count: int, words: int = PROBE_WORDS) -> list[Item]:
+    """`count` different inputs, each the longest that `scorer` makes of documents of `words` words.
+
+    Different, since a model may forward equal ones once. A listwise scorer says how many documents
+    fill its longest input.
+    """
+    width = scorer.probe_documents if isinstance(scorer, Filled) else 1
+    names = tuple(map(str, range(width)))
+    ranks = tuple(range(1, width + 1))
+    groups = [
+        QueryGroup(
+            f"probe {row}",
+            f"probe {row}",
+            names,
+            tuple(f"{row} {name} " + "a " * words for name in names),
+            ranks,
+        )
+        for row in range(count)
+    ]
+    items = sorted(scorer.encode(groups), key=lambda item: -item.tokens)
+    return [item for item in items if item.failure is None][:count]
 
 
-def probe(scorer: Scorer, item: Item, memory: Memory) -> Probe:
+def probe(scorer: Scorer, memory: Memory) -> Probe:
     """Measure the peak memory at a few batch sizes, extrapolate, and verify with one forward.
 
     ScoringError where not even one row fits.
     """
+    longest = longest_items(scorer, 1)
+    if not longest:
+        raise ScoringError(
+            "the model refuses every long input, so no batch size can be found; raise max_length "
+            "or set token_budget in the suite"
+        )
+    item = longest[0]
     length = padded_length(item.tokens)
-    if not _fits(scorer, item, 1):
+    words = min(PROBE_WORDS, item.tokens)  # a word is a token at least
+    if not _fits(scorer, 1, words):
         raise ScoringError(
             f"one input of {item.tokens} tokens does not fit into this device's memory; "
             "lower max_length, use dtype=bfloat16, or a larger GPU"
         )
-    peaks = _measure(scorer, item, memory)
+    peaks = _measure(scorer, words, memory)
     rows = _extrapolate(peaks, int(memory.limit() * MARGIN))
     rows = max(1, min(rows, MAX_TOKEN_BUDGET // length))
     halvings = 0
-    while rows > 1 and not _fits(scorer, item, rows):
+    while rows > 1 and not _fits(scorer, rows, words):
         rows //= 2
         halvings += 1
     return Probe(_round_down(rows * length), length, peaks, halvings)
 
 
-def _measure(scorer: Scorer, item: Item, memory: Memory) -> tuple[tuple[int, int], ...]:
+def _measure(scorer: Scorer, words: int, memory: Memory) -> tuple[tuple[int, int], ...]:
     """(rows, peak bytes) for `PROBE_ROWS`, up to the first that does not fit."""
     peaks = []
     for rows in PROBE_ROWS:
         memory.reset_peak()
-        if not _fits(scorer, item, rows):
+        if not _fits(scorer, rows, words):
             break
         peaks.append((rows, memory.peak()))
     return tuple(peaks)
@@ -189,10 +214,11 @@ def _round_down(tokens: int) -> int:
     return 1 << (tokens.bit_length() - 1)
 
 
-def _fits(scorer: Scorer, item: Item, rows: int) -> bool:
-    """Does a forward of `rows` copies end without running out of memory?"""
+def _fits(scorer: Scorer, rows: int, words: int) -> bool:
+    """Does a forward of `rows` of the longest inputs end without running out of memory?"""
+    items = longest_items(scorer, rows, words)
     try:
-        scorer.forward([item] * rows)
+        scorer.forward(items)
     except Exception as error:
         if not is_out_of_memory(error):
             raise

@@ -26,9 +26,9 @@ class ModelSpec:
     revision: str = ""  # hub commit; a folder's revision is the digest of its files
     licence: str = ""
     description: str = ""
-    recipe: str = (
-        "verified"  # verified | unverified: was the scoring recipe checked against its source
-    )
+    # verified | unverified: was the scoring recipe checked against its source? Only who wrote the
+    # file can say so
+    recipe: str = "unverified"
     max_length: int | None = None
     dtype: str = "auto"  # auto | float32 | bfloat16 | float16
     attention: str = "auto"  # auto | eager | sdpa | flash_attention_2
@@ -137,6 +137,13 @@ class Segmented(Protocol):
     encoded at a time, the next ones while the model forwards."""
 
     segment_pairs: int
+
+
+@runtime_checkable
+class Filled(Protocol):
+    """A scorer whose longest input holds several documents of a query: how many, for probing."""
+
+    probe_documents: int
 
 
 @runtime_checkable

@@ -2,7 +2,8 @@
 
 Two engines share the `ShardWorker`: `inline` below (a for loop, the reference) and Ray
 (`cluster.fanout`). Both give the same bytes: what a shard's scores are depends on the shard, the
-model and the token budget, never on who scored it, in which order, or after how many deaths.
+model and the token budget, never on who scored it or in which order. Only where a process died
+twice in one batch are its inputs forwarded one by one, which may move the last bits.
 """
 
 from __future__ import annotations

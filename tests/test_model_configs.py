@@ -13,11 +13,18 @@ import yaml
 from jobs.__main__ import main
 from jobs.config import load_model
 from rerank.models.adapters import ADAPTERS, load_scorer
+from rerank.models.encoder_decoder_reader import EncoderDecoderParams
+from rerank.models.listwise_blocks import ListwiseEmbeddingParams
+from rerank.models.listwise_generation_params import ListwiseGenerationParams
+from rerank.models.pair_encoder import PairEncoderParams
+from rerank.probing import find_token_budget, longest_items
 from rerank.records import Placement, QueryGroup, Scorer
 from rerank.scoring import score_groups
 from rerank.store import Store
 from tests.conftest import ROOT, real_data
-from tests.standins import decoders, encoder_decoders, encoders, listwise
+from tests.rerank.test_models_encoder_decoder import KALM
+from tests.rerank.test_models_listwise_generation import THINK
+from tests.standins import decoders, encoder_decoders, encoders, listwise, prompts
 
 MODELS = ROOT / "configs" / "models"
 Build = Callable[[str, Path], Path]
@@ -42,7 +49,11 @@ STANDINS: dict[str, tuple[Build, str, dict[str, Any]]] = {
     "gte-multilingual-reranker-base": XLMR,
     "jina-reranker-v2-base-multilingual": XLMR,
     "jina-reranker-v3": (listwise.build, "jina", {"max_length": 1024}),
-    "jina-reranker-v3.5": (listwise.build, "jina_hybrid", {"max_length": 1024}),
+    "jina-reranker-v3.5": (
+        listwise.build,
+        "jina_hybrid",
+        {"max_length": 1024, "sliding_layers": 3},
+    ),
     "kalm-reranker-v1-large-r2": (encoder_decoders.build, "t5gemma2", {"max_length": 160}),
     "ko-reranker": XLMR,
     "ko-reranker-8k": XLMR,
@@ -179,6 +190,118 @@ def best_of(scorer: Scorer) -> str:
         scorer, [QueryGroup("q", query, names, texts, (1, 2, 3, 4, 5))], 512
     )
     return names[int(result.scores.argmax())]
+
+
+# config -> the settings that are compared with the authors' code (tests/rerank/test_golden_* and
+# the tests of the adapters), with what the file may change
+RECIPES: dict[str, Any] = {
+    **{f"qwen3-reranker-{size}": prompts.params("qwen3") for size in ("0.6b", "4b", "8b")},
+    **{f"qwen3-reranker-{size}-seq-cls": prompts.params("seqcls") for size in ("0.6b", "4b", "8b")},
+    "pixie-spell-reranker-preview-0.6b": prompts.params("seqcls"),
+    "kure-reranker-base": prompts.params("qwen3"),
+    "zerank-2-reranker": prompts.params("zerank", pad_token="<|im_end|>"),
+    "mxbai-rerank-base-v2": prompts.params("mxbai"),
+    "mxbai-rerank-large-v2": prompts.params("mxbai"),
+    "bge-reranker-v2-gemma": prompts.params("bge_gemma"),
+    **{
+        f"ctxl-rerank-v2-instruct-multilingual-{size}": prompts.params("ctxl")
+        for size in ("1b", "2b", "6b")
+    },
+    "llama-nemotron-rerank-1b-v2": prompts.params("nemotron"),
+    "lighton-rerank-pw-4b": prompts.params("lighton_pw", model_class="image_text_to_text"),
+    "kalm-reranker-v1-large-r2": EncoderDecoderParams(**{**KALM, "query_cap": 512}),
+    "monot5-base-msmarco": EncoderDecoderParams(),
+    "rank-zephyr-7b-v1-full": ListwiseGenerationParams(),
+    "lighton-rerank-lw-4b": ListwiseGenerationParams(**THINK),
+    "jina-reranker-v3": ListwiseEmbeddingParams(sliding_layers=0),
+    "jina-reranker-v3.5": ListwiseEmbeddingParams(
+        sliding_layers=16, max_query_length=1024, max_document_length=8192
+    ),
+    "bge-reranker-v2-m3": PairEncoderParams(truncation="only_second", query_cap=0.75),
+    **{
+        name: PairEncoderParams(truncation="longest_first")
+        for name in (
+            "bge-reranker-v2-m3-ko",
+            "ko-reranker",
+            "ko-reranker-8k",
+            "lamar-600m",
+            "kure-reranker-nano",
+            "ms-marco-minilm-l6-v2",
+            "gte-multilingual-reranker-base",
+            "jina-reranker-v2-base-multilingual",
+        )
+    },
+    **{
+        f"ettin-reranker-{size}-v1": PairEncoderParams(
+            truncation="longest_first", head="st_modules"
+        )
+        for size in ("17m", "32m", "68m", "150m", "400m", "1b")
+    },
+}
+# tokens: position tables that a larger max_length would overrun, and what the authors' code reads
+LENGTHS = {
+    "ko-reranker": 512,
+    "ms-marco-minilm-l6-v2": 512,
+    "bge-reranker-v2-m3": 8192,
+    "qwen3-reranker-0.6b": 8192,
+    "mxbai-rerank-large-v2": 8192,
+    "bge-reranker-v2-gemma": 1024,
+    "kalm-reranker-v1-large-r2": 1024,
+    "monot5-base-msmarco": 512,
+    "jina-reranker-v3": 131_072,
+    "all-minilm-l6-v2": 256,
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_config_states_the_recipe_that_was_compared(name: str) -> None:
+    """T1 to T27 are tested on these very settings: a file that drifts from them fails."""
+    assert load_model(ROOT / "configs", name).params == RECIPES[name]
+
+
+def test_the_recipes_of_all_stand_ins_are_compared() -> None:
+    """Bi-encoders are compared with their own folders at load."""
+    assert STANDINS.keys() - RECIPES.keys() == {"all-minilm-l6-v2", "multilingual-e5-small-q4"}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_config_states_its_length(name: str) -> None:
+    """T15."""
+    assert load_model(ROOT / "configs", name).max_length == LENGTHS[name]
+
+
+@pytest.mark.parametrize(
+    "name", sorted({kind: name for name, (_, kind, _) in STANDINS.items()}.values())
+)
+def test_a_batch_size_can_be_probed(
+    name: str, project: Path, folders: Callable[[str], Path]
+) -> None:
+    """As on a GPU, with a pretended memory: each adapter makes different inputs at its limit."""
+    values = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
+    values |= {**HERE, **STANDINS[name][2], "weights": str(folders(name))}
+    (project / f"configs/models/probed-{name}.yaml").write_text(json.dumps(values))
+    model = load_model(project / "configs", f"probed-{name}")
+    place = Placement("cpu", "float32", "sdpa")
+    scorer = load_scorer(model, place)
+
+    class Pretended:
+        """Room for what four rows take."""
+
+        calls = 0
+
+        def reset_peak(self) -> None:
+            self.calls += 1
+
+        def peak(self) -> int:
+            return 1_000 * self.calls
+
+        def limit(self) -> int:
+            return 4_000
+
+    items = longest_items(scorer, 3)
+    assert len(items) == 3
+    assert len({repr(item.payload) for item in items}) == 3
+    assert find_token_budget(scorer, [], place, memory=Pretended()) > items[0].tokens // 2
 
 
 @pytest.mark.skipif(real_data() is None, reason="no real collections: set RERANK_DATA")

@@ -32,13 +32,15 @@ class Adapter:
 
     params: frozen dataclass of its settings, whose fields stand beside ModelSpec's in the YAML;
     load: makes the scorer, and is the only place that may import torch; weightless: it has no
-    weights, so nothing is resolved, downloaded or placed on a device.
+    weights, so nothing is resolved, downloaded or placed on a device; own: its formula is this
+    project's, so there is no author's recipe to check it against.
     """
 
     params: type[Any]
     load: Load
     weightless: bool
     description: str
+    own: bool = False
 
 
 def adapter_of(spec: ModelSpec) -> Adapter:
@@ -134,12 +136,14 @@ ADAPTERS: dict[str, Adapter] = {
         load=_lazily("first_stage"),
         weightless=True,
         description="the order of stage 1, without a reranker: the baseline",
+        own=True,
     ),
     "overlap": Adapter(
         params=OverlapParams,
         load=_lazily("overlap"),
         weightless=True,
         description="shared words and CJK character bigrams; no weights, for tests and as a floor",
+        own=True,
     ),
     "bi_encoder": Adapter(
         params=BiEncoderParams,

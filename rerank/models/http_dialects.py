@@ -33,7 +33,8 @@ class Dialect:
 
     path: appended to the base url; body: the JSON of a question; listed: the key under which the
     answer has its list of results, None where the answer is the list; score: the key of a result's
-    score, beside `index`; truncates: does a request say whether over-long texts may be cut.
+    score, beside `index`; truncates: does a request say whether over-long texts may be cut;
+    names_model: does it name the model.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Dialect:
     listed: str | None
     score: str
     truncates: bool = False
+    names_model: bool = True
 
     @property
     def readout(self) -> str:
@@ -150,6 +152,6 @@ def _vllm_score(question: Question) -> dict[str, Any]:
 DIALECTS: dict[str, Dialect] = {
     # Cohere v2, Jina, vLLM /rerank, and most gateways
     "cohere": Dialect("/rerank", _cohere, listed="results", score="relevance_score"),
-    "tei": Dialect("/rerank", _tei, listed=None, score="score", truncates=True),
+    "tei": Dialect("/rerank", _tei, listed=None, score="score", truncates=True, names_model=False),
     "vllm_score": Dialect("/score", _vllm_score, listed="data", score="score"),
 }

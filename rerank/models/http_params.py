@@ -133,7 +133,7 @@ def settings_of(spec: ModelSpec) -> HttpParams:
     recipe which cannot be seen was verified.
     """
     params: HttpParams = spec.params or HttpParams()
-    if not params.url or not params.model:
+    if not params.url or (DIALECTS[params.dialect].names_model and not params.model):
         raise ConfigError(f"model '{spec.name}': name `url` and `model` of the server in its YAML")
     ignored = [name for name in ("weights", "revision", "max_length") if getattr(spec, name)]
     if ignored:

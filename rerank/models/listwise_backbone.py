@@ -48,10 +48,11 @@ def without_own_code(spec: ModelSpec, folder: str) -> ModelSpec:
     return replace(spec, trust_code=True) if stock else spec
 
 
-def attention_layers(name: str, config: Any) -> str:
+def attention_layers(name: str, config: Any, expected: int | None) -> str:
     """How many layers see everything before a token and how many a window of it, in words.
 
-    ScoringError: the config asks for windows and states no length, or a length that is not used.
+    ScoringError: the config asks for windows and states no length, or a length that is not used, or
+    has another number of such layers than `expected`.
     """
     kinds = list(config.layer_types)
     sliding = kinds.count("sliding_attention")
@@ -59,6 +60,12 @@ def attention_layers(name: str, config: Any) -> str:
         raise ScoringError(
             f"model '{name}': its config has {sliding} layers of sliding attention and no window "
             "in use; set use_sliding_window and sliding_window in its config.json"
+        )
+    if expected is not None and sliding != expected:
+        raise ScoringError(
+            f"model '{name}': its config gives {sliding} of {len(kinds)} layers a sliding window, "
+            f"the YAML says sliding_layers: {expected}; the pattern may stand in config.json under "
+            "a key that this version of transformers does not read: state layer_types there"
         )
     window = f", {sliding} with a window of {config.sliding_window} tokens" if sliding else ""
     return f"{len(kinds) - sliding} full{window}"

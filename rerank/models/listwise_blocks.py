@@ -36,6 +36,8 @@ class ListwiseEmbeddingParams:
     max_query_length, max_document_length: tokens at which a text is cut before it enters the
         prompt. v3's rerank() has 512 and 2048, v3.5's 1024 and 8192; mteb gives v3 3072 and 2048.
     instruction: written between query and documents where it is not empty; rerank() has none.
+    sliding_layers: how many layers must attend to a window only; null takes what config.json says.
+        A config that states the windows in words that are not understood has none: other scores.
     document_marker, query_marker: the tokens whose states are read; removed from all texts.
     split_special_tokens: read special tokens inside a text as text; false reads them as special
         tokens, as modeling.py does.
@@ -46,6 +48,7 @@ class ListwiseEmbeddingParams:
     max_query_length: int = 512
     max_document_length: int = 2048
     instruction: str = ""
+    sliding_layers: int | None = None
     document_marker: str = "<|embed_token|>"
     query_marker: str = "<|rerank_token|>"
     split_special_tokens: bool = False

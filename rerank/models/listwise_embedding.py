@@ -210,7 +210,7 @@ def _reader(
     return reader, {
         "max_length": max_length,
         "position_limit": positions,
-        "attention_layers": attention_layers(spec.name, config),
+        "attention_layers": attention_layers(spec.name, config, params.sliding_layers),
         **transformer.describe_tokenizer(folder, rendered, tokenizer),
     }
 

@@ -129,7 +129,9 @@ class WindowReader:
         return text
 
     def _ids(self, text: str) -> Ids:
-        encoded = self.tokenizer(text, add_special_tokens=self.params.add_special_tokens)
+        encoded = self.tokenizer(
+            text, add_special_tokens=self.params.add_special_tokens, verbose=False
+        )
         return tuple(encoded["input_ids"])
 
     def _escaped(self, text: str) -> str:

@@ -250,7 +250,6 @@ def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
         "max_length": limit,
         "position_limit": positions,
         "head_dtype": "float32",
-        "shares_beginnings": shares,
         "prompt": [piece.render("{query}", "{document}") for piece in reader.template.pieces],
     }
     rendered = reader.read([("a query", "a document")])[0].ids
@@ -280,8 +279,10 @@ def contract(spec: ModelSpec) -> Contract:
     folder = input_folder(spec)
     tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
     model = transformer.empty_model(MODEL_CLASSES[params.model_class], spec, folder)
-    limit = transformer.input_limit(spec, tokenizer, transformer.position_limit(model))
+    positions = transformer.position_limit(model)
+    limit = transformer.input_limit(spec, tokenizer, positions)
     reader = make_reader(spec, params, tokenizer, limit)
+    transformer.check_positions(spec, reader.longest(), positions)
 
     def read(query: str, document: str) -> Reading:
         (found,) = reader.read([(query, document)])

@@ -198,7 +198,14 @@ class PromptReader:
         offsets = self._offsets(text)
         if len(offsets) <= cap:
             return Capped(text, None)
-        return Capped(text[: offsets[cap - 1][1]], _cap_cut(field, len(offsets), cap))
+        for kept in range(cap, 0, -1):
+            shorter = text[: offsets[kept - 1][1]]
+            found = len(self._offsets(shorter))  # a character of several tokens may exceed the cap
+            if found <= cap:
+                return Capped(
+                    shorter, Cut(field.strip("{}"), len(offsets), found, _why(field, cap))
+                )
+        return Capped("", Cut(field.strip("{}"), len(offsets), 0, _why(field, cap)))
 
     def _check_literals(self) -> None:
         """ScoringError where split_special_tokens would break up a literal's special token."""
@@ -235,8 +242,11 @@ def merged(cuts: Sequence[Cut]) -> tuple[Cut, ...]:
 
 
 def _cap_cut(field: str, tokens: int, cap: int) -> Cut:
-    name = field.strip("{}")
-    return Cut(name, tokens, cap, f"{name}_cap {cap}")
+    return Cut(field.strip("{}"), tokens, cap, _why(field, cap))
+
+
+def _why(field: str, cap: int) -> str:
+    return f"{field.strip('{}')}_cap {cap}"
 
 
 def longest_beginning(rows: Sequence[Ids]) -> int:

@@ -56,6 +56,8 @@ class Template:
     def of(texts: Sequence[str], instruction: str) -> Template:
         """From the pieces of a YAML file. ConfigError: a field is missing, or an instruction."""
         whole = "\0".join(texts)
+        if QUERY in instruction or DOCUMENT in instruction:
+            raise ConfigError("an instruction holds no {query} or {document}; the prompt does")
         if whole.count(DOCUMENT) != 1 or QUERY not in whole:
             raise ConfigError(
                 "a prompt holds {document} exactly once and {query} at least once; it holds them "

@@ -119,3 +119,17 @@ def test_every_file_of_the_project_loads(kind: str, monkeypatch: pytest.MonkeyPa
             assert load_task(ROOT / "configs", file.stem).name == file.stem
         else:
             assert load_suite(file).spec.name == file.stem
+
+
+def test_a_recipe_is_verified_only_where_the_file_says_so(configs: Path) -> None:
+    """A misspelt word must not lose the mark; without a word nobody has checked anything."""
+    file = configs / "models/m.yaml"
+    model = {"adapter": "bi_encoder", "weights": "w"}
+    for value, expected in ((None, "unverified"), ("verified", "verified")):
+        file.write_text(json.dumps(model | ({"recipe": value} if value else {})))
+        assert load_model(configs, "m").recipe == expected
+    file.write_text(json.dumps({"adapter": "overlap"}))
+    assert load_model(configs, "m").recipe == "verified"  # this project's own formula
+    file.write_text(json.dumps(model | {"recipe": "unverifed"}))
+    with pytest.raises(ConfigError, match="Did you mean 'unverified'"):
+        load_model(configs, "m")

@@ -354,3 +354,16 @@ def test_the_contract_reads_what_the_scorer_reads(folders: dict[str, Path]) -> N
     ]
     assert recipe.facts["rendered_ids"] == scorer.describe()["rendered_ids"]
     assert recipe.facts["max_length"] == 131_072
+
+
+def test_windows_that_the_config_hides_are_missed(tmp_path: Path) -> None:
+    """T27. A pattern under a key that transformers does not read makes all layers global."""
+    folder = build("jina_hybrid", tmp_path / "hybrid")
+    config = json.loads((folder / "config.json").read_text())
+    config["attention_pattern"] = config.pop("layer_types")
+    config["use_sliding_window"] = False
+    (folder / "config.json").write_text(json.dumps(config))
+    params = ListwiseEmbeddingParams(sliding_layers=3)
+    spec = ModelSpec("m", "listwise_embedding", weights=str(folder), max_length=512, params=params)
+    with pytest.raises(ScoringError, match="0 of 5 layers a sliding window.*sliding_layers: 3"):
+        load_scorer(spec, CPU)

@@ -304,17 +304,19 @@ def test_answers_of_no_use_are_counted_and_bounded(folders: dict[str, Path]) -> 
     def half_mute(window: list[str]) -> str:
         return "" if "p0" in window else "[2]"
 
-    groups = [group_of("q", [f"p{number}", "p9", "p8"], f"q{number}") for number in range(4)]
+    groups = [group_of("q", [f"p{number % 4}", "p9", "p8"], f"q{number}") for number in range(12)]
     scorer = told(loaded(folders["zephyr"], max_fallback_share=0.25), half_mute)
     results, report = scored(scorer, *groups)
-    assert report.counts == {"windows": 4, "fallbacks": 1, "repaired": 3}
+    assert report.counts == {"windows": 12, "fallbacks": 3, "repaired": 9}
     assert results[0].scores.tolist() == [-1.0, -2.0, -3.0]
     assert results[1].scores.tolist() == [-2.0, -1.0, -3.0]
     bounded = told(loaded(folders["zephyr"], max_fallback_share=0.2), half_mute)
     with pytest.raises(
-        ScoringError, match="1 of 4 windows kept their old order .* max_fallback_share 0.2"
+        ScoringError, match="3 of 12 windows kept their old order .* max_fallback_share 0.2"
     ):
         scored(bounded, *groups)
+    _, few = scored(bounded, *groups[:4])  # too few windows to say something of the model
+    assert few.counts["fallbacks"] == 1
 
 
 @pytest.mark.parametrize("unit", ["words", "characters", "tokens"])

@@ -205,6 +205,20 @@ def test_a_model_that_looks_the_other_way_is_refused(
         check_direction("m", decoder, stated)
 
 
+def test_the_direction_is_looked_at_on_every_load(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T14. With the direction that the YAML states."""
+    asked = []
+    monkeypatch.setattr(
+        "rerank.models.prompt_decoder.check_direction",
+        lambda name, decoder, direction: asked.append((name, direction)),
+    )
+    loaded(folders["llama"], params("nemotron"))
+    loaded(folders["qwen3"], params("qwen3"))
+    assert asked == [("m", "bidirectional"), ("m", "causal")]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

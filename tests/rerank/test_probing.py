@@ -20,7 +20,6 @@ from rerank.probing import (
     CPU_TOKEN_BUDGET,
     MAX_TOKEN_BUDGET,
     find_token_budget,
-    longest_item,
     probe,
 )
 from rerank.records import GroupScores, Item, Placement, QueryGroup
@@ -130,7 +129,7 @@ def test_the_budget_fits_and_uses_most_of_the_device(eager: bool) -> None:
     true = largest_rows(Layers(eager=eager), 16 * MIB, 256) * 256
     device = FakeDevice(16 * MIB)
     with device:
-        found = probe(model, longest_item(model), device)
+        found = probe(model, device)
     assert 0.4 * true <= found.token_budget <= true
     assert found.length == 256
     assert found.halvings == 0
@@ -142,7 +141,7 @@ def test_under_flash_the_budget_holds_at_every_length() -> None:
     model = Layers()
     device = FakeDevice(16 * MIB)
     with device:
-        budget = probe(model, longest_item(model), device).token_budget
+        budget = probe(model, device).token_budget
         model.forward([Item(64, 64, False, "")] * (budget // 64))
 
 
@@ -152,7 +151,7 @@ def test_a_device_smaller_than_its_measurements_suggest_is_halved_for() -> None:
     device = FakeDevice(12 * MIB)
     device.limit = lambda: 48 * MIB  # type: ignore[method-assign]
     with device:
-        found = probe(model, longest_item(model), device)
+        found = probe(model, device)
     assert found.halvings >= 1
     assert found.token_budget <= largest_rows(Layers(), 12 * MIB, 256) * 256
 
@@ -165,7 +164,7 @@ def test_measuring_stops_at_the_first_size_that_does_not_fit() -> None:
     assert 2 <= rows < 4
     device = FakeDevice(capacity)
     with device:
-        found = probe(model, longest_item(model), device)
+        found = probe(model, device)
     assert 256 <= found.token_budget <= rows * 256
 
 
@@ -174,15 +173,15 @@ def test_an_input_that_does_not_fit_alone_is_an_error() -> None:
     model = Layers()
     device = FakeDevice(MIB // 4)
     with device, pytest.raises(ScoringError, match="lower max_length"):
-        probe(model, longest_item(model), device)
+        probe(model, device)
 
 
 def test_a_huge_device_is_capped() -> None:
     """So that cards of different sizes make the same batches."""
-    model = Layers(length=32_768)
+    model = Layers(length=8)
     device = FakeDevice(2**50)
     with device:
-        found = probe(model, Item(8, 8, False, ""), device)
+        found = probe(model, device)
     assert found.token_budget == MAX_TOKEN_BUDGET
 
 

@@ -125,7 +125,9 @@ def test_a_query_three_times_too_long_is_refused(name: str, tokenizers: dict[str
     capped = reader(tokenizer, params(name, query_cap=20))
     (read,) = capped.read([(LONG * 3, "석 달")])
     assert read.refusal is None
-    assert [(cut.text, cut.kept) for cut in read.cuts] == [("query", 20)]
+    (cut,) = read.cuts
+    assert cut.text == "query"
+    assert 18 <= cut.kept <= 20  # a character of several tokens is kept whole or not at all
     assert "석 달" in tokenizer.decode(read.ids)
 
 
