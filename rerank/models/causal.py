@@ -3,20 +3,21 @@
 Rows are padded on the right, so under causal attention no token can see padding and no mask is
 needed; a mask is passed where attention looks both ways, and to flash attention, which then skips
 the padding. Shared beginnings go through the model once a batch; their keys and values stand before
-each row's own, exactly as if the row had been forwarded whole.
+each row's own, exactly as if the row had been forwarded whole. The rows of such a batch are of any
+length and follow in parts of like length.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rerank.batching import padded_length
+from rerank.batching import padded_length, parts
 from rerank.errors import ScoringError
 
 Ids = tuple[int, ...]
@@ -52,13 +53,16 @@ class Decoder:
             count[None] = 1
             alone = [number for number, row in enumerate(rows) if count[row.share] == 1]
             shared = [number for number, row in enumerate(rows) if count[row.share] > 1]
-            parts = []
-            if alone:
-                parts.append(self._whole([rows[number].ids for number in alone]))
-            if shared:
-                parts.append(self._continued([rows[number] for number in shared]))
-            order = torch.tensor([*alone, *shared], device=self.device).argsort()
-            return torch.cat(parts)[order]
+            if not shared:
+                return self._whole([row.ids for row in rows])
+            order, states = [], []
+            for part in parts([len(rows[number].ids) for number in alone]):
+                order += [alone[row] for row in part]
+                states.append(self._whole([rows[alone[row]].ids for row in part]))
+            for part, found in self._continued([rows[number] for number in shared]):
+                order += [shared[row] for row in part]
+                states.append(found)
+            return torch.cat(states)[torch.tensor(order, device=self.device).argsort()]
 
     def _whole(self, rows: Sequence[Ids]) -> Any:
         ids, mask = _padded(rows, self.pad_id, left=False)
@@ -77,13 +81,21 @@ class Decoder:
             return (states * inside[..., None]).float().sum(1) / lengths[:, None]
         return states[torch.arange(len(rows), device=states.device), lengths - 1]
 
-    def _continued(self, rows: Sequence[Row]) -> Any:
-        """Beginnings first, then each row's own tokens with its beginning's keys and values."""
+    def _continued(self, rows: Sequence[Row]) -> Iterator[tuple[list[int], Any]]:
+        """Numbers of rows and their states, part by part, after what they begin with."""
         beginnings = {row.share: row.ids[: row.shared] for row in rows}
         ids, mask = _padded(list(beginnings.values()), self.pad_id, left=True)
         cache = self._beginnings(ids, mask)
         place = {share: number for number, share in enumerate(beginnings)}
-        chosen = np.array([place[row.share] for row in rows])
+        for part in parts([len(row.ids) - row.shared for row in rows]):
+            chosen = np.array([place[rows[row].share] for row in part])
+            yield part, self._after(cache, chosen, mask[chosen], [rows[row] for row in part])
+
+    def _after(self, cache: Any, chosen: np.ndarray, mask: np.ndarray, rows: Sequence[Row]) -> Any:
+        """States of each row's own tokens, with the keys and values of its beginning before them.
+
+        chosen: (n,) the row of the cache that each row begins with; mask: (n, length) of it.
+        """
         own = [row.ids[row.shared :] for row in rows]
         own_ids, own_mask = _padded(own, self.pad_id, left=False)
         starts = np.array([row.shared for row in rows])[:, None]
@@ -91,7 +103,7 @@ class Decoder:
             input_ids=own_ids, position_ids=starts + np.arange(own_ids.shape[1])[None, :]
         )
         if self.masked or not mask.all():
-            inputs |= self._tensors(attention_mask=np.hstack([mask[chosen], own_mask]))
+            inputs |= self._tensors(attention_mask=np.hstack([mask, own_mask]))
         inputs[self.cache_name] = _rows_of(cache, self._tensors(rows=chosen)["rows"])
         return self._pooled(self.model(**inputs, use_cache=True).last_hidden_state, own)
 

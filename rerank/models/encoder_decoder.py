@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rerank.batching import Length, cheapest_split
+from rerank.batching import Length, cheapest_split, parts
 from rerank.errors import ScoringError
 from rerank.models import transformer
 from rerank.models.contract import Contract, sequence
@@ -80,8 +80,11 @@ class EncoderDecoder:
         with torch.inference_mode():
             states, mask = self._encoded(list(distinct))
             rows = torch.tensor([distinct[ids] for ids in encoder], device=self.device)
-            last = self._decoded(decoder, states[rows], mask[rows])
-            margins: np.ndarray = self.answer.margins(last).cpu().numpy()
+            margins = np.empty((len(items), 1), dtype=np.float32)
+            for part in parts([len(ids) for ids in decoder]):
+                chosen = rows[part]
+                last = self._decoded([decoder[row] for row in part], states[chosen], mask[chosen])
+                margins[part] = self.answer.margins(last).cpu().numpy()
         return margins
 
     def _encoded(self, rows: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:

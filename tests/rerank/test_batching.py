@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerank.batching import MOST_ROWS, Length, Shape, cheapest_split, padded_length, plan_batches
+from rerank.batching import (
+    MOST_ROWS,
+    Length,
+    Shape,
+    cheapest_split,
+    padded_length,
+    parts,
+    plan_batches,
+)
 
 LENGTHS = st.lists(st.integers(0, 300).map(Length), max_size=60)
 SHARED = st.lists(
@@ -32,15 +41,23 @@ def test_every_input_is_in_exactly_one_batch(lengths: list[Length], budget: int)
 
 @given(st.one_of(LENGTHS, SHARED), BUDGETS)
 def test_a_batch_of_several_keeps_to_the_budget(lengths: list[Length], budget: int) -> None:
-    """Rectangles counted from the lengths; a single input may be too long alone."""
+    """Rectangles counted from the lengths; a single input may be too long alone. Where beginnings
+    are shared, rows are forwarded in parts: none larger than all rows without padding."""
     for batch in plan_batches(lengths, budget):
         rows = [lengths[index] for index in batch]
         beginnings = {row.share: row.shared for row in rows if row.share}
-        tokens = len(rows) * padded_length(max(row.tokens - row.shared for row in rows))
+        own = [padded_length(row.tokens - row.shared) for row in rows]
         if beginnings:
-            tokens += len(beginnings) * padded_length(max(beginnings.values()))
-        assert Shape.of(rows).tokens == tokens
-        assert len(batch) == 1 or tokens <= budget
+            pieces = parts([row.own for row in rows])
+            forwards = [len(piece) * max(own[row] for row in piece) for piece in pieces]
+            assert max(forwards) <= sum(own)
+            begun = len(beginnings) * padded_length(max(beginnings.values()))
+            copies = len(rows) * padded_length(max(beginnings.values())) // 8
+            assert len(batch) == 1 or sum(own) + begun + copies <= budget
+            assert Shape.of(rows).tokens == sum(forwards) + begun
+        else:
+            assert len(batch) == 1 or len(rows) * max(own) <= budget
+            assert Shape.of(rows).tokens == len(rows) * max(own)
 
 
 @given(LENGTHS, BUDGETS)
@@ -50,47 +67,78 @@ def test_longest_come_first_and_ties_keep_their_order(lengths: list[Length], bud
     assert flat == sorted(range(len(lengths)), key=lambda index: -lengths[index].tokens)
 
 
-@given(LENGTHS, BUDGETS)
-def test_no_batch_could_take_its_successors_first_input(lengths: list[Length], budget: int) -> None:
-    """Batches are full: one more row would break the budget."""
-    batches = plan_batches(lengths, budget)
-    for batch in batches[:-1]:
-        longest = padded_length(max(lengths[index].tokens for index in batch))
-        assert (len(batch) + 1) * longest > budget
+def cuts(lengths: list[int]) -> Iterator[list[list[int]]]:
+    """Every way to cut a list into consecutive pieces."""
+    for places in product([False, True], repeat=len(lengths) - 1):
+        pieces = [[lengths[0]]]
+        for length, cut in zip(lengths[1:], places, strict=True):
+            pieces.append([length]) if cut else pieces[-1].append(length)
+        yield pieces
+
+
+def cost(pieces: list[list[int]], forward: int) -> int:
+    """Rows times the longest, in steps of 8 tokens, and a forward for each piece."""
+    return sum(len(piece) * -(-max(piece) // 8) * 8 + forward for piece in pieces)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=9), st.sampled_from([200, 1_000, 4_000]))
+def test_a_plan_is_the_cheapest_within_its_budget(lengths: list[int], budget: int) -> None:
+    """Oracle: every way to cut the inputs by falling length, a forward at budget / 64 or 16."""
+    forward = max(16, budget // 64)
+    allowed = [
+        cost(pieces, forward)
+        for pieces in cuts(sorted(lengths, reverse=True))
+        if all(len(piece) == 1 or cost([piece], 0) <= budget for piece in pieces)
+    ]
+    plan = plan_batches([Length(length) for length in lengths], budget)
+    assert cost([[lengths[i] for i in batch] for batch in plan], forward) == min(allowed)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=9))
+def test_parts_are_the_cheapest(lengths: list[int]) -> None:
+    """Oracle: every cut, a forward at 1/64 of the rows' own tokens or 16, no part above these."""
+    total = sum(-(-length // 8) * 8 for length in lengths)
+    forward = max(16, total // 64)
+    allowed = [
+        cost(pieces, forward)
+        for pieces in cuts(sorted(lengths, reverse=True))
+        if all(cost([piece], 0) <= total for piece in pieces)
+    ]
+    found = parts(lengths)
+    assert sorted(row for piece in found for row in piece) == list(range(len(lengths)))
+    assert cost([[lengths[row] for row in piece] for piece in found], forward) == min(allowed)
 
 
 def test_a_plan_by_hand() -> None:
-    """Lengths 30 (padded 32), 9, 8 and 3 under 32 tokens: 32; 16 x 2; 8."""
-    lengths = [Length(tokens) for tokens in (8, 30, 3, 9)]
-    assert plan_batches(lengths, 32) == [[1], [3, 0], [2]]
-    shapes = [Shape.of([lengths[i] for i in batch]) for batch in ([1], [3, 0], [2])]
-    assert [shape.tokens for shape in shapes] == [32, 32, 8]
+    """Padded 8, 64, 8 and 16. Under 32 tokens 16 + 2 x 8 beats 2 x 16 + 8; under 2,048 a forward
+    costs 32, so the short ones go together and the long one still goes alone."""
+    lengths = [Length(tokens) for tokens in (8, 60, 3, 9)]
+    assert plan_batches(lengths, 32) == [[1], [3], [0, 2]]
+    assert plan_batches(lengths, 2_048) == [[1], [3, 0, 2]]
+    shapes = [Shape.of([lengths[i] for i in batch]) for batch in ([1], [3, 0, 2])]
+    assert [shape.tokens for shape in shapes] == [64, 48]
 
 
 def test_a_shared_plan_by_hand() -> None:
-    """Two queries of 16 shared tokens: 4 rows of 8 cost 16 + 32, the row of 80 is better alone."""
+    """Two queries of 16 shared tokens. Under 60 tokens 4 rows of 8 and their beginning are 48, and
+    80 is too long for any company; else all go together, the row of 80 in a part of its own."""
     lengths = [Length(16 + own, "a", 16) for own in (8, 8, 80, 8, 8)] + [Length(24, "b", 16)]
-    assert plan_batches(lengths, 60) == [[2], [5], [0, 1, 3, 4]]
-    assert plan_batches(lengths, 10_000) == [[2, 5, 0, 1, 3, 4]]
+    assert plan_batches(lengths, 60) == [[2], [0, 1, 3, 4], [5]]
+    assert plan_batches(lengths, 10_000) == [[2, 0, 1, 3, 4, 5]]
+    assert parts([length.own for length in lengths]) == [[2], [0, 1, 3, 4, 5]]
+    assert Shape.of(lengths).tokens == 80 + 5 * 8 + 2 * 16
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=9), st.integers(1, 60))
 def test_the_split_of_one_query_is_the_cheapest(owns: list[int], shared: int) -> None:
-    """Oracle: every way to cut the list, tried."""
-    members = [Length(own + shared, "q", shared) for own in sorted(owns, reverse=True)]
-    costs = []
-    for cuts in product([False, True], repeat=len(members) - 1):
-        parts: list[list[Length]] = [[members[0]]]
-        for member, cut in zip(members[1:], cuts, strict=True):
-            parts.append([member]) if cut else parts[-1].append(member)
-        costs.append(sum(Shape.of(part).tokens for part in parts))
-    sizes = cheapest_split(members, 1_000_000)
-    assert sum(sizes) == len(members)
-    found, start = 0, 0
-    for size in sizes:
-        found += Shape.of(members[start : start + size]).tokens
-        start += size
-    assert found == min(costs)
+    """Oracle: every way to cut the list, each piece with the beginning again."""
+    owns = sorted(owns, reverse=True)
+    beginning = -(-shared // 8) * 8
+    sizes = cheapest_split([Length(own + shared, "q", shared) for own in owns], 1_000_000)
+    assert sum(sizes) == len(owns)
+    rest = list(owns)
+    found = [[rest.pop(0) for _ in range(size)] for size in sizes]
+    assert cost(found, beginning) == min(cost(pieces, beginning) for pieces in cuts(owns))
 
 
 def test_chunks_have_a_most() -> None:

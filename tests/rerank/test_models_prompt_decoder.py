@@ -411,3 +411,13 @@ def test_items_of_one_query_share(folders: dict[str, Path]) -> None:
     assert len(items) == 4
     assert [item.share for item in items] == [0, 0, 1, 1]
     assert all(item.shared_tokens > 20 for item in items)
+
+
+def test_rows_keep_their_places_in_any_company(folders: dict[str, Path]) -> None:
+    """One query's rows share; single rows of others go whole, in parts by length. Oracle: alone."""
+    scorer = loaded(folders["qwen3"], params("qwen3"))
+    documents = ["a", "word " * 60, "b c"]
+    items = scorer.encode(groups_of(["filter", "필터", "reset?", "every month"], documents))
+    batch = [items[place] for place in (3, 0, 7, 1, 11, 2)]
+    expected = np.concatenate([scorer.forward([item]) for item in batch])
+    np.testing.assert_allclose(scorer.forward(batch), expected, atol=1e-5)
