@@ -240,6 +240,7 @@ def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
     check_direction(spec.name, decoder, params.attention_direction)
     shares = (
         params.share_beginnings
+        and params.pooling == "last"  # a mean needs the states of the beginning too
         and params.attention_direction == "causal"
         and not spec.trust_code  # a cache of the repository's own making is not ours to rely on
         and can_share(base)

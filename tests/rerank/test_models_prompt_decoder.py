@@ -421,3 +421,11 @@ def test_rows_keep_their_places_in_any_company(folders: dict[str, Path]) -> None
     batch = [items[place] for place in (3, 0, 7, 1, 11, 2)]
     expected = np.concatenate([scorer.forward([item]) for item in batch])
     np.testing.assert_allclose(scorer.forward(batch), expected, atol=1e-5)
+
+
+def test_a_mean_over_all_tokens_is_not_taken_of_a_part(folders: dict[str, Path]) -> None:
+    """A causal classifier with pooling mean shares no beginnings. Oracle: each row alone."""
+    scorer = loaded(folders["qwen3_seqcls"], params("seqcls", pooling="mean"))
+    items = scorer.encode(groups_of(["filter"], ["replace it", "hold the button"]))
+    alone = np.concatenate([scorer.forward([item]) for item in items])
+    np.testing.assert_allclose(scorer.forward(items), alone, atol=1e-5)
