@@ -160,8 +160,8 @@ class _Forwarding:
         """Forward these items; `found` has the output, or the failure, of each afterwards."""
         base = len(self.items)
         self.items += items
-        known = isinstance(self.journal, NoJournal)  # which asks for no keys
-        self.keys += [""] * len(items) if known else item_keys(self.scorer, items)
+        unasked = isinstance(self.journal, NoJournal)  # whose answers need no keys
+        self.keys += [""] * len(items) if unasked else item_keys(self.scorer, items)
         self.found += [item.failure or "" for item in items]
         for planned in BatchPlan.of(items, self.token_budget).batches:
             batch = tuple(base + number for number in planned)

@@ -27,15 +27,15 @@ from rerank.models.encoder_decoder_answer import (
 )
 from rerank.models.encoder_decoder_prompts import QUERY
 from rerank.models.encoder_decoder_reader import EncoderDecoderParams, PairReader
-from rerank.models.pointwise import Reading, distinct_items, scatter
+from rerank.models.pointwise import Pointwise, Reading, distinct_items
 from rerank.models.weights import input_folder, resolve_folder
-from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
+from rerank.records import Item, ModelSpec, Placement, QueryGroup
 
 AUTO_CLASS = "AutoModelForSeq2SeqLM"
 PART_TOKENS = 256  # a forward of the encoder costs about as much as these tokens of padding do
 
 
-class EncoderDecoder:
+class EncoderDecoder(Pointwise):
     """A loaded encoder-decoder; see `Scorer`. Scores are fp32 margins of two logits."""
 
     segment_pairs = 4_096  # pairs of one document are found within a segment
@@ -133,16 +133,6 @@ class EncoderDecoder:
         return transformer.padded_inputs(
             rows, None, pad_id=pad_id, positions=positions, device=self.device
         )
-
-    def combine(
-        self,
-        groups: Sequence[QueryGroup],
-        items: Sequence[Item],
-        outputs: Sequence[np.ndarray | None],
-        failures: Sequence[str | None],
-    ) -> list[GroupScores]:
-        """See `Scorer.combine`."""
-        return scatter(groups, items, outputs, failures)
 
     def describe(self) -> dict[str, Any]:
         """See `Scorer.describe`."""

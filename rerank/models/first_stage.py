@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rerank.models.pointwise import Reading, distinct_items, scatter
-from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
+from rerank.models.pointwise import Pointwise, Reading, distinct_items
+from rerank.records import Item, ModelSpec, Placement, QueryGroup
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class FirstStageParams:
     """No settings: the order is that of the frozen candidates."""
 
 
-class FirstStage:
+class FirstStage(Pointwise):
     """Score = -rank (1-based stage-1 rank), so that the highest score is the first candidate.
 
     The retrieval score itself is not used: an imported run may lack it or hold ties that its rank
@@ -33,16 +33,6 @@ class FirstStage:
         """(n, 1) float32: minus the rank, exact up to rank 2**24."""
         ranks = [item.payload.value for item in items]
         return -np.asarray(ranks, dtype=np.float32).reshape(-1, 1)
-
-    def combine(
-        self,
-        groups: Sequence[QueryGroup],
-        items: Sequence[Item],
-        outputs: Sequence[np.ndarray | None],
-        failures: Sequence[str | None],
-    ) -> list[GroupScores]:
-        """See `Scorer.combine`."""
-        return scatter(groups, items, outputs, failures)
 
     def describe(self) -> dict[str, Any]:
         """See `Scorer.describe`."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rerank.models.pointwise import Reading, distinct_items, scatter
-from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
+from rerank.models.pointwise import Pointwise, Reading, distinct_items
+from rerank.records import Item, ModelSpec, Placement, QueryGroup
 
 WORD = re.compile(r"\w+")
 # Hangul, kana and Han runs: Korean endings and unspaced Chinese or Japanese make words useless
@@ -42,7 +42,7 @@ def terms(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-class Overlap:
+class Overlap(Pointwise):
     """Score = |Q and D| / sqrt(|Q| |D|), the cosine of the two sets of terms, in [0, 1].
 
     0.0 where either side has no terms. No collection statistics: a pair's score depends on the
@@ -64,16 +64,6 @@ class Overlap:
     def forward(self, items: Sequence[Item]) -> np.ndarray:
         """(n, 1) float32: the cosine of each item's counts."""
         return np.asarray([[_cosine(*item.payload.value)] for item in items], dtype=np.float32)
-
-    def combine(
-        self,
-        groups: Sequence[QueryGroup],
-        items: Sequence[Item],
-        outputs: Sequence[np.ndarray | None],
-        failures: Sequence[str | None],
-    ) -> list[GroupScores]:
-        """See `Scorer.combine`."""
-        return scatter(groups, items, outputs, failures)
 
     def describe(self) -> dict[str, Any]:
         """See `Scorer.describe`."""

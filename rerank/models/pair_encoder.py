@@ -19,12 +19,12 @@ from rerank.models import transformer
 from rerank.models.contract import Contract
 from rerank.models.pair_frame import TRUNCATIONS, Frame
 from rerank.models.pair_reader import PairReader
-from rerank.models.pointwise import distinct_items, scatter
+from rerank.models.pointwise import Pointwise, distinct_items
 from rerank.models.sentence_head import SentenceHead, has_modular_head, load_head
 from rerank.models.sentence_modules import check_lower_case, check_prompt, max_seq_length
 from rerank.models.tokenizer_file import match_tokenizer
 from rerank.models.weights import input_folder, resolve_folder
-from rerank.records import GroupScores, Item, LoadedWeights, ModelSpec, Placement, QueryGroup
+from rerank.records import Item, LoadedWeights, ModelSpec, Placement, QueryGroup
 
 TOKEN_TYPES = ("auto", "drop")
 # head -> the Auto class that loads what comes before it, or it as well
@@ -81,7 +81,7 @@ class PairEncoderParams:
         return self.query_cap
 
 
-class PairEncoder:
+class PairEncoder(Pointwise):
     """A loaded cross-encoder; see `Scorer`. Scores are fp32 logits, never sigmoids of them.
 
     head: what turns the model's states into logits, None where the model does it itself.
@@ -139,16 +139,6 @@ class PairEncoder:
         if self.head is None:
             return self.model(**inputs).logits
         return self.head(self.model(**inputs).last_hidden_state, inputs["attention_mask"])
-
-    def combine(
-        self,
-        groups: Sequence[QueryGroup],
-        items: Sequence[Item],
-        outputs: Sequence[np.ndarray | None],
-        failures: Sequence[str | None],
-    ) -> list[GroupScores]:
-        """See `Scorer.combine`."""
-        return scatter(groups, items, outputs, failures)
 
     def describe(self) -> dict[str, Any]:
         """See `Scorer.describe`."""

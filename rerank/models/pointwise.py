@@ -92,3 +92,17 @@ def scatter(
         GroupScores(result.scores, result.tokens, result.truncated, tuple(reason))
         for result, reason in zip(results, reasons, strict=True)
     ]
+
+
+class Pointwise:
+    """Base of scorers whose items are `PairInput`s with one score each."""
+
+    def combine(
+        self,
+        groups: Sequence[QueryGroup],
+        items: Sequence[Item],
+        outputs: Sequence[np.ndarray | None],
+        failures: Sequence[str | None],
+    ) -> list[GroupScores]:
+        """See `Scorer.combine`."""
+        return scatter(groups, items, outputs, failures)

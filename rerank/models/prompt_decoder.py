@@ -17,8 +17,8 @@ from rerank.models import transformer
 from rerank.models.bi_encoder import single_frame
 from rerank.models.causal import Decoder, Row, can_share, check_direction
 from rerank.models.contract import Contract, Reading, sequence
+from rerank.models.pointwise import Pointwise, distinct_items
 from rerank.models.pointwise import Reading as PairReading
-from rerank.models.pointwise import distinct_items, scatter
 from rerank.models.prompt_reader import (
     LENGTH_COUNTS,
     TRUNCATIONS,
@@ -34,7 +34,7 @@ from rerank.models.readout import (
     vocabulary_readout,
 )
 from rerank.models.weights import input_folder, resolve_folder
-from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
+from rerank.records import Item, ModelSpec, Placement, QueryGroup
 
 SPECIALS = ("none", "tokenizer")
 DIRECTIONS = ("causal", "bidirectional")
@@ -132,7 +132,7 @@ class PromptDecoderParams:
             raise ConfigError("pooling mean goes with readout classifier")
 
 
-class PromptDecoder:
+class PromptDecoder(Pointwise):
     """A loaded prompt decoder; see `Scorer`. Scores are fp32 margins or logits."""
 
     segment_pairs = 2_048
@@ -167,16 +167,6 @@ class PromptDecoder:
         scores: np.ndarray = self.readout.scores(self.decoder.states(rows)).cpu().numpy()
         return scores
 
-    def combine(
-        self,
-        groups: Sequence[QueryGroup],
-        items: Sequence[Item],
-        outputs: Sequence[np.ndarray | None],
-        failures: Sequence[str | None],
-    ) -> list[GroupScores]:
-        """See `Scorer.combine`."""
-        return scatter(groups, items, outputs, failures)
-
     def describe(self) -> dict[str, Any]:
         """See `Scorer.describe`."""
         return self.facts
@@ -198,32 +188,45 @@ def with_shares(items: Sequence[Item]) -> list[Item]:
 
 
 def make_reader(
-    spec: ModelSpec, params: PromptDecoderParams, tokenizer: Any, limit: int
-) -> PromptReader:
-    """What turns pairs into ids. ScoringError: template or special tokens are contradictory."""
+    spec: ModelSpec, params: PromptDecoderParams, model: Any, folder: str
+) -> tuple[PromptReader, dict[str, Any]]:
+    """What turns pairs into ids, and the facts about it. model: with its weights or without.
+
+    ScoringError: tokenizer, template or lengths do not fit the model.
+    """
+    tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
     pieces: Sequence[str] = params.prompt
     instruction = params.instruction
     if params.messages:
         pieces = [template_of_model(spec.name, tokenizer, params.messages, instruction)]
         instruction = ""
-    frame = single_frame(tokenizer) if params.special_tokens == "tokenizer" else ((), ())
-    template = Template.of(pieces, instruction)
-    return PromptReader(tokenizer, template, params, max_length=limit, frame=frame)
+    positions = transformer.position_limit(model)
+    reader = PromptReader(
+        tokenizer,
+        Template.of(pieces, instruction),
+        params,
+        max_length=transformer.input_limit(spec, tokenizer, positions),
+        frame=single_frame(tokenizer) if params.special_tokens == "tokenizer" else ((), ()),
+    )
+    transformer.check_positions(spec, reader.longest(), positions)
+    rendered = reader.read([("a query", "a document")])[0].ids
+    return reader, {
+        "max_length": reader.max_length,
+        "position_limit": positions,
+        "prompt": [piece.render("{query}", "{document}") for piece in reader.template.pieces],
+        **transformer.describe_tokenizer(folder, rendered, tokenizer),
+    }
 
 
 def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
     """Load a prompt decoder. ScoringError: files, labels, positions or direction are wrong."""
     params = _params(spec)
     weights = resolve_folder(spec)
-    tokenizer = transformer.load_tokenizer(spec, weights.folder, params.pad_token)
     model = transformer.load_model(
         MODEL_CLASSES[params.model_class], spec, placement, weights.folder, dtype="auto"
     )
-    positions = transformer.position_limit(model)
-    limit = transformer.input_limit(spec, tokenizer, positions)
-    reader = make_reader(spec, params, tokenizer, limit)
-    transformer.check_positions(spec, reader.longest(), positions)
-    readout = _readout(spec, params, model, tokenizer)
+    reader, facts = make_reader(spec, params, model, weights.folder)
+    readout = _readout(spec, params, model, reader.tokenizer)
     base = getattr(model, model.base_model_prefix)
     if params.attention_direction == "bidirectional":
         base.config.is_causal = False
@@ -232,7 +235,7 @@ def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
     )
     decoder = Decoder(
         transformer.place(base, spec, placement),
-        pad_id=tokenizer.pad_token_id,
+        pad_id=reader.tokenizer.pad_token_id,
         device=placement.device,
         masked=masked,
         pooling=params.pooling,
@@ -245,16 +248,11 @@ def load(spec: ModelSpec, placement: Placement) -> PromptDecoder:
         and not spec.trust_code  # a cache of the repository's own making is not ours to rely on
         and can_share(base)
     )
-    facts = {
+    facts |= {
         "model_class": type(model).__name__,
         "weights": weights.revision,
-        "max_length": limit,
-        "position_limit": positions,
         "head_dtype": "float32",
-        "prompt": [piece.render("{query}", "{document}") for piece in reader.template.pieces],
     }
-    rendered = reader.read([("a query", "a document")])[0].ids
-    facts |= transformer.describe_tokenizer(weights.folder, rendered, tokenizer)
     return PromptDecoder(decoder, readout.to(placement.device), reader, shares=shares, facts=facts)
 
 
@@ -278,18 +276,12 @@ def contract(spec: ModelSpec) -> Contract:
     """The input contract, from the tokenizer and the configuration alone."""
     params = _params(spec)
     folder = input_folder(spec)
-    tokenizer = transformer.load_tokenizer(spec, folder, params.pad_token)
     model = transformer.empty_model(MODEL_CLASSES[params.model_class], spec, folder)
-    positions = transformer.position_limit(model)
-    limit = transformer.input_limit(spec, tokenizer, positions)
-    reader = make_reader(spec, params, tokenizer, limit)
-    transformer.check_positions(spec, reader.longest(), positions)
+    reader, facts = make_reader(spec, params, model, folder)
 
     def read(query: str, document: str) -> Reading:
         (found,) = reader.read([(query, document)])
-        return Reading((sequence("prompt", tokenizer, found.ids),), found.cuts, found.refusal)
+        shown = sequence("prompt", reader.tokenizer, found.ids)
+        return Reading((shown,), found.cuts, found.refusal)
 
-    pieces = [piece.render("{query}", "{document}") for piece in reader.template.pieces]
-    facts = {"max_length": limit, "prompt": pieces}
-    rendered = reader.read([("a query", "a document")])[0].ids
-    return Contract(facts | transformer.describe_tokenizer(folder, rendered, tokenizer), read)
+    return Contract(facts, read)
