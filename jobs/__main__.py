@@ -15,7 +15,7 @@ from metrics import MetricError
 from rerank.errors import RerankError
 from rerank.reporting.visible import visible
 
-# verb -> what it does; the module of the same name in `jobs` has `add_arguments` and `run`
+# verb -> what it does; the module of that name in `jobs` (`-` as `_`) has `add_arguments` and `run`
 VERBS: dict[str, str] = {
     "run": "freeze, replay, evaluate, compare and report a suite: whatever of it is missing",
     "freeze": "turn the tasks of a suite into frozen candidates, once",
@@ -23,7 +23,12 @@ VERBS: dict[str, str] = {
     "evaluate": "turn scores into measures, per query and on average",
     "compare": "paired deltas against the baseline, slices and the release gate",
     "report": "write report.html, report.md and report.json",
-    "export": "write the scores as TREC runs and the judgments as TREC qrels",
+    "export": "write scores and judgments for other tools: TREC, ranx, BEIR, MTEB",
+    "score-run": "measures of anyone's run files against qrels; nothing frozen, no suite",
+    "significance": "intervals, paired tests and corrections from files of per-query values",
+    "calibration": "how far scores in [0, 1] are from probabilities: ECE, Brier, NLL",
+    "pool": "the top unjudged documents of all systems for judging, and the judgments merged back",
+    "results": "read result files of MTEB, list their scores, write them as strict JSON",
     "status": "what is frozen, which runs are complete, what is missing and how to finish it",
     "measures": "list the measures with one line each",
     "models": "list the models of the configs folder and the adapters",
@@ -70,7 +75,7 @@ def command_line(verb: str) -> argparse.ArgumentParser:
         child = verbs.add_parser(name, help=help_text, description=help_text)
         child.add_argument("--debug", action="store_true", help="show the traceback of an error")
         if name == verb:
-            module = importlib.import_module(f"jobs.{name}")
+            module = importlib.import_module(f"jobs.{name.replace('-', '_')}")
             module.add_arguments(child)
             child.set_defaults(run=module.run)
     return parser

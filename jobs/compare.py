@@ -1,8 +1,9 @@
-"""`rerank compare SUITE`: paired deltas, slices and the gate; exit 1 names the rule that failed."""
+"""`rerank compare SUITE`: deltas, slices, gate and its verdict file; exit 1 names what failed."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from jobs.console import say
 from jobs.evaluate import findings_of
@@ -11,6 +12,7 @@ from jobs.suite_arguments import add_suite_arguments, suite_of
 from jobs.tables import deltas, gate, slice_deltas
 from rerank.comparison import check_comparable
 from rerank.errors import ConfigError
+from rerank.findings import Findings, verdict_record
 from rerank.frozen import open_frozen
 from rerank.runs import Run
 from rerank.store import Store
@@ -24,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TASK/MODEL/FINGERPRINT",
         help="only check whether two runs of the store may be compared: same candidates, same "
         "judgments",
+    )
+    parser.add_argument(
+        "--verdict",
+        metavar="FILE",
+        help="write the gate's verdict (JSON) to FILE; default: "
+        "STORE/evaluations/SUITE/verdict.json",
     )
 
 
@@ -40,7 +48,20 @@ def run(arguments: argparse.Namespace) -> int:
     say(deltas(findings))
     say(slice_deltas(findings))
     say(gate(findings))
+    say(f"verdict: {write_verdict(store, findings, arguments.verdict)}")
     return 1 if findings.passed is False else 0
+
+
+def write_verdict(store: Store, findings: Findings, elsewhere: str | None) -> Path:
+    """The gate's verdict as strict JSON, in the store or in the file that was asked for."""
+    if elsewhere is None:
+        where, key = store, f"evaluations/{findings.suite.name}/verdict.json"
+    else:
+        where, key = Store(Path(elsewhere).absolute().parent), Path(elsewhere).name
+    if not key:
+        raise ConfigError(f"--verdict '{elsewhere}' is no file; name one, as in out/verdict.json")
+    where.write_json(key, verdict_record(findings))
+    return where.path(key)
 
 
 def stored_run(store: Store, name: str) -> Run:

@@ -6,25 +6,21 @@ is configs/models/overlap.yaml. A path to a YAML file works as well.
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import metrics
+from jobs.suite_checks import check_names, check_suite
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
-from rerank.slices import parse_slice
-from rerank.suites import BOUNDS, MACRO, GateRule, SuiteSpec
+from rerank.suites import GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")
 RECIPES = ("verified", "unverified")
-# names become folders of the store; Korean and other letters are welcome
-NAME = re.compile(r"\w[\w.\-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -59,96 +55,17 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
         build(GateRule, rule, f"{file}, gate rule {number}") for number, rule in enumerate(rules, 1)
     ]
     spec = build(SuiteSpec, values, str(file))
-    _check_suite(spec, file)
+    check_suite(spec, file)
     root = file.resolve().parent.parent
     tasks = tuple(load_task(root, name) for name in spec.tasks)
     models = tuple(load_model(root, name) for name in spec.models)
-    _check_names(spec, file, [task.name for task in tasks], [model.name for model in models])
+    check_names(spec, file, [task.name for task in tasks], [model.name for model in models])
     return Suite(
         spec=spec,
         tasks=tasks,
         models=models,
         root=root,
     )
-
-
-def _check_suite(spec: SuiteSpec, file: Path) -> None:
-    for name in ("tasks", "models"):
-        listed = getattr(spec, name)
-        if len(set(listed)) != len(listed) or not listed:
-            raise ConfigError(f"{file}: {name} must name at least one, each once: {list(listed)}")
-    for name in (spec.primary, *spec.measures, *(rule.measure for rule in spec.gate)):
-        _check_measure(name or spec.primary, file)
-    _check_ranges(spec, file)
-    if spec.engine not in ("auto", "inline", "ray"):
-        raise unknown_name("engine", spec.engine, ("auto", "inline", "ray"))
-    for number, rule in enumerate(spec.gate, 1):
-        _check_rule(rule, spec, f"{file}, gate rule {number}")
-    strangers = {name for rule in spec.gate for name in rule.challengers} - set(spec.models)
-    if strangers:
-        # models=[...] may leave a gated model out on purpose: its rules then have nothing to judge
-        unknown = sorted(strangers - {path.stem for path in _siblings(file, "models")})
-        if unknown:
-            raise unknown_name("challenger in a gate rule", unknown[0], spec.models)
-
-
-def _check_names(spec: SuiteSpec, file: Path, tasks: list[str], models: list[str]) -> None:
-    """Names as the files state them: they become folders of the store."""
-    if spec.baseline not in models:
-        raise ConfigError(
-            f"{file}: baseline '{spec.baseline}' is not among models {models}; "
-            "add it, or set baseline= to one of them"
-        )
-    for name in (spec.name, *tasks, *models):
-        if name == MACRO:
-            raise ConfigError(f"{file}: the name '{MACRO}' stands for the mean over tasks")
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"{file}: the name '{name:.80}' cannot be a folder; use up to 100 letters, digits, "
-                "dots, dashes and underscores"
-            )
-    for kind, names in (("tasks", tasks), ("models", models)):
-        if len(set(names)) != len(names):
-            raise ConfigError(f"{file}: two {kind} have the same name: {names}")
-
-
-def _check_ranges(spec: SuiteSpec, file: Path) -> None:
-    at_least_one = ("samples", "workers", "num_cpus", "token_budget", "max_deaths", "min_slice_n")
-    for key in at_least_one:
-        value = getattr(spec, key)
-        if value is not None and value < 1:
-            raise ConfigError(f"{file}: {key} must be at least 1, is {value}")
-    if not 0 < spec.confidence < 1:
-        raise ConfigError(f"{file}: confidence must lie between 0 and 1, is {spec.confidence}")
-    if spec.seed < 0 or spec.worst < 0 or spec.max_failed_pairs < 0 or spec.shard_timeout <= 0:
-        raise ConfigError(f"{file}: seed, worst, max_failed_pairs and shard_timeout are from 0")
-    if metrics.parse_measure(spec.primary).of is not None:
-        raise ConfigError(f"{file}: primary cannot be {spec.primary}: name the measure itself")
-
-
-def _check_measure(name: str, file: Path) -> None:
-    try:
-        metrics.parse_measure(name)
-    except metrics.MetricError as error:
-        raise ConfigError(f"{file}: {error}") from error
-
-
-def _check_rule(rule: GateRule, spec: SuiteSpec, where: str) -> None:
-    """A rule that is about nothing would never fail: a wrong name in it is an error."""
-    if rule.task and rule.task not in spec.tasks:
-        raise unknown_name(f"task in {where}", rule.task, spec.tasks)
-    if rule.slice and parse_slice(rule.slice)[0] not in spec.slices:
-        raise unknown_name(f"slice attribute in {where}", parse_slice(rule.slice)[0], spec.slices)
-    if spec.baseline in rule.challengers:
-        raise ConfigError(f"{where}: the baseline '{spec.baseline}' cannot be a challenger")
-    if rule.bound not in BOUNDS:
-        raise unknown_name(f"bound in {where}", rule.bound, BOUNDS)
-    if rule.max_drop < 0 or rule.min_n < 1:
-        raise ConfigError(f"{where}: max_drop is from 0 and min_n from 1")
-
-
-def _siblings(file: Path, kind: str) -> list[Path]:
-    return sorted((file.resolve().parent.parent / kind).glob("*.yaml"))
 
 
 def load_task(root: Path, name: str) -> TaskSpec:
@@ -290,11 +207,12 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
 
 
 def _one_of(choices: tuple[Any, ...], value: Any, where: str) -> Any:
-    for choice in choices:
-        if choice is type(None):
-            if value is None:
-                return None
-            continue
+    if value is None and type(None) in choices:
+        return None
+    kept = [choice for choice in choices if choice is not type(None)]
+    if len(kept) == 1:
+        return _typed(kept[0], value, where)
+    for choice in kept:
         try:
             return _typed(choice, value, where)
         except ConfigError:

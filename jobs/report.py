@@ -1,4 +1,4 @@
-"""`rerank report SUITE`: report.html, report.md and report.json with the same numbers."""
+"""`rerank report SUITE`: report.html, .md and .json with the same numbers, tables.tex and .md."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from jobs.evaluate import findings_of
 from jobs.freeze import frozen_tasks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from rerank.circumstances import describe_process
-from rerank.reporting import render_html, render_markdown
+from rerank.findings import Findings
+from rerank.reporting import latex_tables, markdown_tables, render_html, render_markdown
 from rerank.store import Store, json_bytes
-from rerank.summary import Findings, document
+from rerank.summary import document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,12 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_report(suite: Suite, store: Store, findings: Findings) -> Path:
-    """The three files of a report; the path of the HTML."""
+    """The five files of a report; the path of the HTML."""
     report = document(findings, suite.models, environment(findings))
     folder = f"reports/{suite.spec.name}"
     store.write(f"{folder}/report.json", json_bytes(report))
     store.write(f"{folder}/report.md", render_markdown(report).encode("utf-8"))
     store.write(f"{folder}/report.html", render_html(report).encode("utf-8"))
+    store.write(f"{folder}/tables.tex", latex_tables(report).encode("utf-8"))
+    store.write(f"{folder}/tables.md", markdown_tables(report).encode("utf-8"))
     return store.path(f"{folder}/report.html")
 
 

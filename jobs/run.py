@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from jobs.compare import write_verdict
 from jobs.console import say
 from jobs.evaluate import findings_of
 from jobs.freeze import freeze_tasks
@@ -28,5 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
     say(leaderboard(findings, suite.models))
     say(deltas(findings))
     say(gate(findings))
+    say(f"verdict: {write_verdict(store, findings, None)}")
     say(f"report: {page}")
     return 1 if findings.passed is False else 0

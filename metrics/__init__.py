@@ -14,6 +14,7 @@ from metrics.agreement import kendall_tau, rank_biased_overlap
 from metrics.bootstrap import (
     Interval,
     bootstrap_interval,
+    bootstrap_intervals,
     bootstrap_macro,
     bootstrap_means,
     wilson_interval,
@@ -22,24 +23,29 @@ from metrics.errors import MetricError
 from metrics.evaluation import evaluate
 from metrics.leaderboard import probability_better, rank_intervals
 from metrics.measures import METRICS, Measure, Metric, parse_measure
-from metrics.paired import PairedSummary, paired_deltas
+from metrics.paired import PairedSummary, cluster_deltas, paired_deltas
 from metrics.power import detectable_effect, queries_needed
 from metrics.records import Conventions, Evaluation, Judgments, Run
 from metrics.significance import (
     CORRECTIONS,
+    TESTS,
     benjamini_hochberg,
     bonferroni,
     corrected,
     holm,
+    paired_tests,
     randomization_test,
+    randomization_tests,
     sign_test,
     t_test,
     wilcoxon_test,
 )
+from metrics.unjudged import unjudged_bounds
 
 __all__ = [
     "CORRECTIONS",
     "METRICS",
+    "TESTS",
     "Conventions",
     "Evaluation",
     "Interval",
@@ -52,8 +58,10 @@ __all__ = [
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap_interval",
+    "bootstrap_intervals",
     "bootstrap_macro",
     "bootstrap_means",
+    "cluster_deltas",
     "corrected",
     "detectable_effect",
     "evaluate",
@@ -61,14 +69,17 @@ __all__ = [
     "kendall_tau",
     "macro_mean",
     "paired_deltas",
+    "paired_tests",
     "parse_measure",
     "probability_better",
     "queries_needed",
     "randomization_test",
+    "randomization_tests",
     "rank_biased_overlap",
     "rank_intervals",
     "sign_test",
     "t_test",
+    "unjudged_bounds",
     "weighted_mean",
     "wilcoxon_test",
     "wilson_interval",

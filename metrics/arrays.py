@@ -20,8 +20,14 @@ def sum_in_order(terms: Array) -> Floats:
     `ndarray.sum` groups its terms by the length of the axis, so padding a list could move its last
     bit; strictly left to right (as trec_eval adds) a query's value does not depend on its batch.
     """
-    sums: Floats = np.cumsum(terms, axis=-1, dtype=np.float64)[..., -1]
-    return sums
+    width = terms.shape[-1]
+    if not 0 < width * width <= terms.size:  # more columns than rows
+        sums: Floats = np.cumsum(terms, axis=-1, dtype=np.float64)[..., -1]
+        return sums
+    total: Floats = terms[..., 0].astype(np.float64)
+    for column in range(1, width):  # the same additions in the same order, without partial sums
+        total += terms[..., column]
+    return total
 
 
 def ratio(numerator: Array, denominator: Array) -> Floats:

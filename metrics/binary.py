@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order
-from metrics.ordering import Judged, Ranking
+from metrics.rankings import Judged, Ranking
 from metrics.survival import unstopped
 
 
@@ -48,8 +48,9 @@ def success(ranking: Ranking, judged: Judged, *, k: int, rel: int) -> Floats:
 
     Ties: 1 - probability of no relevant document, hypergeometric in the group that k cuts.
     """
-    missed = unstopped(ranking, ranking.grades >= rel)
-    chance: Floats = 1.0 - missed[:, min(k, ranking.depth) - 1]
+    top = ranking.head(k)
+    missed = unstopped(top, top.grades >= rel)
+    chance: Floats = 1.0 - missed[:, min(k, top.depth) - 1]
     return chance
 
 
@@ -58,24 +59,36 @@ def reciprocal_rank(ranking: Ranking, judged: Judged, *, k: int | None, rel: int
 
     Ties: sum_i P(first relevant document at rank i) / i.
     """
-    missed = unstopped(ranking, ranking.grades >= rel)
+    top = ranking.head(k)
+    hit = top.grades >= rel
+    if top.ties is None:
+        return np.where(hit.any(axis=1), 1.0 / (1 + hit.argmax(axis=1)), 0.0)
+    missed = unstopped(top, hit)
     reached = np.concatenate([np.ones((len(missed), 1)), missed[:, :-1]], axis=1)
-    return sum_in_order(((reached - missed) / ranking.ranks)[:, :k])
+    return sum_in_order(((reached - missed) / top.ranks)[:, :k])
 
 
 def average_precision(
-    ranking: Ranking, judged: Judged, *, k: int | None, rel: int, denominator: str
+    ranking: Ranking, judged: Judged, *, k: int | None, rel: int, denominator: str, ties: str
 ) -> Floats:
     """AP@k = sum_{i<=k} rel_i P@i / D, D = R (trec_eval map, map_cut) or min(k, R).
 
-    Ties: E[rel_i P@i] = (r/n) (H + 1 + b (r-1)/(n-1)) / i for a group of n documents, r of them
-    relevant, H hits before the group, b documents of the group before rank i.
+    ties=mean, the mean over all orders: E[rel_i P@i] = (r/n) (H + 1 + b (r-1)/(n-1)) / i for a
+    group of n documents, r of them relevant, H hits before the group, b documents of the group
+    before rank i. ties=grouped, a group at once (scikit-learn average_precision_score, with R =
+    the relevant documents of the list): (r/n) (H + r) / (rank at which the group ends), at each of
+    its ranks. The two differ only under tie="expected".
     """
-    hits = _hits_when_hit(ranking, ranking.grades >= rel)
+    top = ranking.head(k)
+    hit = top.grades >= rel
+    if ties == "grouped":
+        precisions = _precision_of_group(top, hit)
+    else:
+        precisions = _hits_when_hit(top, hit) / top.ranks
     relevant = judged.count(rel)
     if denominator == "min(k,R)" and k is not None:
         relevant = np.minimum(relevant, k)
-    return ratio(sum_in_order((hits / ranking.ranks)[:, :k]), relevant)
+    return ratio(sum_in_order(precisions[:, :k]), relevant)
 
 
 def bpref(ranking: Ranking, judged: Judged, *, k: None, rel: int) -> Floats:
@@ -89,7 +102,7 @@ def bpref(ranking: Ranking, judged: Judged, *, k: None, rel: int) -> Floats:
     relevant = judged.count(rel)
     limit = np.minimum(relevant, judged.count(0, rel))[:, None]
     hit, miss = ranking.grades >= rel, (ranking.grades >= 0) & (ranking.grades < rel)
-    above, beside = _before_group(ranking, miss), _in_group(ranking, miss)
+    above, beside = before_group(ranking, miss), in_group(ranking, miss)
     uncapped = np.clip(limit - above, 0, beside + 1)  # outcomes in which N(d) < limit
     total = uncapped * above + uncapped * (uncapped - 1) / 2 + (beside + 1 - uncapped) * limit
     penalty = ratio(total / (beside + 1), np.broadcast_to(limit, total.shape))
@@ -100,8 +113,9 @@ def rank_biased_precision(
     ranking: Ranking, judged: Judged, *, k: int | None, rel: int, p: float
 ) -> Floats:
     """RBP(p) = (1 - p) sum_{i<=k} p^(i-1) rel_i (Moffat and Zobel 2008)."""
-    weights = (1 - p) * p ** (ranking.ranks - 1)
-    return sum_in_order((ranking.expected(ranking.grades >= rel) * weights)[:, :k])
+    top = ranking.head(k)
+    weights = (1 - p) * p ** (top.ranks - 1)
+    return sum_in_order((top.expected(top.grades >= rel) * weights)[:, :k])
 
 
 def rank_biased_residual(
@@ -121,7 +135,8 @@ def rank_biased_residual(
 
 def _hits(ranking: Ranking, k: int | None, rel: int) -> Floats:
     """(Expected) number of relevant documents in ranks 1..k: (n_queries,) float64."""
-    return sum_in_order(ranking.expected(ranking.grades >= rel)[:, :k])
+    top = ranking.head(k)
+    return sum_in_order(top.expected(top.grades >= rel)[:, :k])
 
 
 def _hits_when_hit(ranking: Ranking, hit: Booleans) -> Floats:
@@ -129,13 +144,23 @@ def _hits_when_hit(ranking: Ranking, hit: Booleans) -> Floats:
     if ranking.ties is None:
         found: Floats = np.where(hit, np.cumsum(hit, axis=1), 0.0)
         return found
-    size, inside = ranking.ties.size, _in_group(ranking, hit)
+    size, inside = ranking.ties.size, in_group(ranking, hit)
     earlier = ranking.ties.before * (inside - 1) / np.maximum(size - 1, 1)
-    expected: Floats = (inside / size) * (_before_group(ranking, hit) + 1 + earlier)
+    expected: Floats = (inside / size) * (before_group(ranking, hit) + 1 + earlier)
     return expected
 
 
-def _in_group(ranking: Ranking, which: Booleans) -> Integers:
+def _precision_of_group(ranking: Ranking, hit: Booleans) -> Floats:
+    """Share of hits in the tie group of each rank x precision where it ends: (n_queries, depth)."""
+    if ranking.ties is None:
+        return _hits_when_hit(ranking, hit) / ranking.ranks
+    hits = before_group(ranking, hit) + in_group(ranking, hit)
+    ends = ranking.ties.first + ranking.ties.size
+    precisions: Floats = ranking.expected(hit) * hits / ends
+    return precisions
+
+
+def in_group(ranking: Ranking, which: Booleans) -> Integers:
     """Such documents in the tie group of each rank, itself left out of an untied one.
 
     In a definite order no document is beside another: zeros. (n_queries, depth) int64.
@@ -149,7 +174,7 @@ def _in_group(ranking: Ranking, which: Booleans) -> Integers:
     return spread
 
 
-def _before_group(ranking: Ranking, which: Booleans) -> Integers:
+def before_group(ranking: Ranking, which: Booleans) -> Integers:
     """Such documents before the tie group of each rank (before the rank, in a definite order)."""
     before: Integers = np.cumsum(which, axis=1) - which
     if ranking.ties is None:

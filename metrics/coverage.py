@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order
-from metrics.ordering import Judged, Ranking
+from metrics.rankings import Judged, Ranking
 
 
 def judged_share(ranking: Ranking, judged: Judged, *, k: int, denominator: str) -> Floats:
@@ -51,6 +51,7 @@ def _relevant_candidates(ranking: Ranking, k: int | None, rel: int) -> Booleans:
     relevant: Booleans = ranking.grades >= rel
     if k is None:
         return relevant
+    assert ranking.positions is not None
     stage_1 = np.argsort(ranking.positions, axis=1, kind="stable")[:, :k]
     first: Booleans = np.take_along_axis(relevant, stage_1, axis=1)
     return first

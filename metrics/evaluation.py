@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
 from metrics.arrays import Array, Booleans, Floats, Integers
 from metrics.errors import MetricError
+from metrics.graded import falls, gains_of
 from metrics.joining import Pairs, join
 from metrics.measures import Measure, parse_measure
-from metrics.ordering import Block, Judged, Ranking, perfect, ranked_blocks
+from metrics.ordering import Block, blocks_of, ranked, settled_by_grade
 from metrics.parameters import Value
-from metrics.records import Conventions, Evaluation, Judgments, Run
+from metrics.rankings import Judged, Ranking, perfect
+from metrics.records import Conventions, Evaluation, Judgments, Run, mean_of_defined
 
 _DEFAULTS = Conventions()
 
@@ -30,52 +35,130 @@ def evaluate(
     where the input has no honest number.
     """
     asked = {name: parse_measure(name) for name in measures}
-    for name, measure in asked.items():
-        if run.positions is None and measure.metric.needs_positions and measure.cutoff:
-            raise MetricError(
-                f"{name} counts by stage-1 rank; give Run.positions, or ask for {measure.name}"
-            )
-    pairs = join(run, judgments, conventions)
-    relevant = _has_relevant(pairs, conventions.rel)
+    _check_input(asked, run, judgments)
+    pairs = join(
+        run,
+        judgments,
+        conventions,
+        by_subtopic=any(measure.metric.needs_subtopics for measure in asked.values()),
+        by_position=conventions.tie == "input"
+        or any(measure.metric.needs_positions for measure in asked.values()),
+    )
+    n = len(pairs.query_ids)
+    judged_query = np.repeat(np.arange(n), pairs.judged_lengths)
+    relevant = _any_relevant(judged_query, pairs.judged_grades, n, conventions.rel)
+    reached = _any_relevant(pairs.query, pairs.grades, n, conventions.rel)
     counted = relevant if conventions.no_relevant == "skip" else np.ones_like(relevant)
     kept = np.flatnonzero(counted)
-    values = {name: np.zeros(len(pairs.query_ids)) for name in asked}
-    shares = np.zeros(len(pairs.query_ids))
-    straddling = dict.fromkeys(_cutoffs(asked.values()), 0)
-    for block in ranked_blocks(pairs, kept, conventions.tie):
-        for name, column in measure_block(block, asked, conventions).items():
-            values[name][block.members] = column
-        shares[block.members] = block.tied.sum(axis=1) / np.maximum(block.ranking.lengths, 1)
-        for k in straddling:
-            straddling[k] += int(np.count_nonzero(block.straddles(k)))
-    documents = pairs.lengths[kept]
-    tied = float(np.rint(shares[kept] * documents).sum())
+    cutoffs = _cutoffs(asked.values(), conventions.depth)
+    values, lowest, highest = ({name: np.zeros(n) for name in asked} for _ in range(3))
+    shares, documents = np.zeros(n), np.zeros(n)
+    straddling = np.zeros(len(cutoffs), np.int64)
+    for found in _each_block(pairs, kept, asked, conventions):
+        for table, columns in ((values, found.values), (lowest, found.low), (highest, found.high)):
+            for name, column in columns.items():
+                table[name][found.members] = column
+        documents[found.members], shares[found.members] = found.documents, found.tied_share
+        straddling += found.straddling
     return Evaluation(
         query_ids=_named(pairs, counted),
         values={name: column[kept] for name, column in values.items()},
         missing=pairs.missing,
         unjudged_queries=pairs.unjudged_queries,
         no_relevant=_named(pairs, ~relevant),
-        tie_rate=tied / max(1, int(documents.sum())),
-        ties_at_cutoff=straddling,
-        bad_scores=int(np.count_nonzero(np.isnan(pairs.scores))),
+        tie_rate=float(np.rint(shares * documents).sum()) / max(1.0, float(documents.sum())),
+        ties_at_cutoff=dict(zip(cutoffs, straddling.tolist(), strict=True)),
+        bad_scores=int(np.count_nonzero(np.isnan(pairs.scores) & (pairs.query >= 0))),
         tied_share=shares[kept],
+        unreachable=_named(pairs, relevant & ~reached),
+        tie_range={
+            name: (mean_of_defined(lowest[name][kept]), mean_of_defined(highest[name][kept]))
+            for name in asked
+        },
     )
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What one block gives; every array is (n_members,), straddling one a cutoff."""
+
+    members: Integers
+    values: dict[str, Floats]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
+    documents: Integers
+    tied_share: Floats
+    straddling: Integers
+
+
+def _each_block(
+    pairs: Pairs, queries: Integers, asked: dict[str, Measure], how: Conventions
+) -> Iterable[_Found]:
+    """All blocks, some at a time: numpy lets threads run, and a query's value needs no other's."""
+
+    def measured(members: Integers) -> _Found:
+        return _of_block(ranked(pairs, members, how), asked, how)
+
+    blocks = list(blocks_of(pairs, queries))
+    if len(blocks) < 2:
+        return map(measured, blocks)
+    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as threads:
+        return list(threads.map(measured, blocks))
+
+
+def _of_block(block: Block, asked: dict[str, Measure], how: Conventions) -> _Found:
+    columns = measure_block(block.ranking, block.judged, asked, how)
+    low = high = columns
+    if block.settled.any():
+        ends = _extremes(block, asked, how)
+        low, high = (
+            {name: _replaced(columns[name], block.settled, end(*ends[name])) for name in asked}
+            for end in (np.minimum, np.maximum)
+        )
+    cutoffs = _cutoffs(asked.values(), how.depth)
+    cut = [block.cut if k == how.depth else block.straddles(k) for k in cutoffs]
+    lengths = block.ranking.lengths
+    return _Found(
+        members=block.members,
+        values=columns,
+        low=low,
+        high=high,
+        documents=lengths,
+        tied_share=block.tied.sum(axis=1) / np.maximum(lengths, 1),
+        straddling=np.array([np.count_nonzero(queries) for queries in cut], np.int64),
+    )
+
+
+def _replaced(column: Floats, which: Booleans, values: Floats) -> Floats:
+    changed = column.copy()
+    changed[which] = values
+    return changed
+
+
 def measure_block(
-    block: Block, measures: dict[str, Measure], conventions: Conventions
+    ranking: Ranking, judged: Judged, measures: dict[str, Measure], conventions: Conventions
 ) -> dict[str, Floats]:
-    """Values of every measure for one block of ranked queries: name -> (n_members,) float64."""
+    """Values of every measure for some ranked queries: name -> (n_members,) float64."""
     wraps = any(measure.of for measure in measures.values())
-    best = perfect(block.ranking) if wraps else None
+    best = perfect(ranking) if wraps else None
     columns = {}
     for name, measure in measures.items():
-        value = _wrapped(measure, block.ranking, best, block.judged, conventions)
+        value = _wrapped(measure, ranking, best, judged, conventions)
         if conventions.no_relevant != "zero":
-            value = np.where(_undefined(measure, block.judged, conventions), np.nan, value)
+            value = np.where(_undefined(measure, judged, conventions), np.nan, value)
         columns[name] = value
     return columns
+
+
+def _extremes(
+    block: Block, measures: dict[str, Measure], how: Conventions
+) -> dict[str, tuple[Floats, Floats]]:
+    """Values with ties lowest and highest grade first: name -> two (n_settled,) float64."""
+    worst, best = (
+        measure_block(*settled_by_grade(block, tie, how), measures, how)
+        for tie in ("pessimistic", "optimistic")
+    )
+    return {name: (worst[name], best[name]) for name in measures}
 
 
 def _wrapped(
@@ -84,6 +167,9 @@ def _wrapped(
     """The measure's value; of oracle the value on the best order, of headroom the difference."""
     if measure.of is None or best is None:
         return _value(measure, ranking, judged, how)
+    gain = measure.of.resolved(_defaults(how)).get("gain", "linear")
+    if falls(gain):
+        best = perfect(ranking, gains_of(ranking.grades, gain))
     ceiling = _value(measure.of, best, judged, how)
     return (
         ceiling if measure.name == "oracle" else ceiling - _value(measure.of, ranking, judged, how)
@@ -110,18 +196,35 @@ def _defaults(how: Conventions) -> dict[str, Value]:
     return {"rel": how.rel, "gain": "linear" if how.gains == "float" else how.gains}
 
 
-def _has_relevant(pairs: Pairs, rel: int) -> Booleans:
-    query: Integers = np.repeat(np.arange(len(pairs.query_ids)), pairs.judged_lengths)
-    relevant = np.bincount(query[pairs.judged_grades >= rel], minlength=len(pairs.query_ids))
-    has: Booleans = relevant > 0
-    return has
+def _any_relevant(query: Integers, grades: Floats, n_queries: int, rel: int) -> Booleans:
+    """Queries that hold a grade of at least rel: (n_rows,), (n_rows,) -> (n_queries,) bool.
+
+    Rows of queries that are not evaluated have no grade.
+    """
+    any_relevant: Booleans = np.bincount(query[grades >= rel], minlength=n_queries) > 0
+    return any_relevant
 
 
 def _named(pairs: Pairs, which: Array) -> tuple[str, ...]:
     return tuple(pairs.query_ids[at] for at in np.flatnonzero(which))
 
 
-def _cutoffs(measures: Iterable[Measure]) -> list[int]:
+def _cutoffs(measures: Iterable[Measure], depth: int | None) -> list[int]:
     """Cutoffs by evaluated rank, ascending; those of the candidate set are by stage-1 rank."""
     inner = [measure.innermost for measure in measures]
-    return sorted({m.cutoff for m in inner if m.cutoff and not m.metric.needs_positions})
+    cutoffs = {m.cutoff for m in inner if m.cutoff and not m.metric.needs_positions}
+    return sorted(cutoffs | ({depth} if depth else set()))
+
+
+def _check_input(asked: dict[str, Measure], run: Run, judgments: Judgments) -> None:
+    """MetricError where a measure needs a column that is not there."""
+    for name, measure in asked.items():
+        if run.positions is None and measure.metric.needs_positions and measure.cutoff:
+            raise MetricError(
+                f"{name} counts by stage-1 rank; give Run.positions, or ask for {measure.name}"
+            )
+        if judgments.subtopics is None and measure.metric.needs_subtopics:
+            raise MetricError(
+                f"{name} needs judgments per subtopic, and these have none; give "
+                "Judgments.subtopics (the second column of TREC diversity qrels)"
+            )

@@ -12,10 +12,10 @@ import numpy as np
 
 from metrics.arrays import Floats, ratio, sum_in_order
 from metrics.errors import MetricError
-from metrics.ordering import Judged, Ranking, perfect
+from metrics.rankings import Judged, Ranking
 from metrics.survival import unsatisfied
 
-GainTable: TypeAlias = tuple[tuple[int, float], ...]  # (grade, gain), both ascending
+GainTable: TypeAlias = tuple[tuple[int, float], ...]  # (grade, gain), grades ascending
 Gain: TypeAlias = str | GainTable
 
 
@@ -23,7 +23,8 @@ def gains_of(grades: Floats, gain: Gain) -> Floats:
     """Gain of each grade, 0 where negative, unjudged or absent: (...) -> (...) float64.
 
     linear: grade (trec_eval; Jarvelin and Kekalainen 2002). exp2: 2^grade - 1 (gdeval; Burges et
-    al. 2005). A table gives each positive grade its gain.
+    al. 2005). A table gives each positive grade its gain, and the gains may fall with the grade; a
+    grade that it does not name is an error, where trec_eval (ndcg.1=3,2=9) takes the grade itself.
     """
     positive: Floats = np.fmax(grades, 0.0)  # fmax drops NaN
     if gain == "linear":
@@ -34,19 +35,31 @@ def gains_of(grades: Floats, gain: Gain) -> Floats:
     return _looked_up(positive, gain)
 
 
+def falls(gain: Gain) -> bool:
+    """Whether some higher grade has a lower gain, so that the best order is not by grade."""
+    if isinstance(gain, str):
+        return False
+    amounts = [amount for grade, amount in gain if grade > 0]
+    return amounts != sorted(amounts)
+
+
 def dcg(ranking: Ranking, judged: Judged, *, k: int | None, gain: Gain) -> Floats:
     """DCG@k = sum_{i<=k} gain_i / log2(i + 1) (Jarvelin and Kekalainen 2002)."""
-    return _discounted(ranking.expected(gains_of(ranking.grades, gain)), k)
+    top = ranking.head(k)
+    return discounted(top.expected(gains_of(top.grades, gain)), k)
 
 
 def ndcg(ranking: Ranking, judged: Judged, *, k: int | None, gain: Gain, ideal: str) -> Floats:
     """nDCG@k = DCG@k / DCG@k of the ideal order (trec_eval ndcg, ndcg_cut).
 
-    ideal=judged: the best order of all judged documents of the query, retrieved or not, so a
-    reranker cannot reach 1 where stage 1 missed one. ideal=candidates: of the retrieved ones.
+    The ideal order is by gain. ideal=judged: the best order of all judged documents of the query,
+    retrieved or not, so a reranker cannot reach 1 where stage 1 missed one. ideal=candidates: of
+    the retrieved ones.
     """
-    best = perfect(ranking).grades if ideal == "candidates" else judged.grades
-    return ratio(dcg(ranking, judged, k=k, gain=gain), _discounted(gains_of(best, gain), k))
+    best = gains_of(ranking.grades if ideal == "candidates" else judged.grades, gain)
+    if ideal == "candidates" or falls(gain):
+        best = -np.sort(-best, axis=1)
+    return ratio(dcg(ranking, judged, k=k, gain=gain), discounted(best, k))
 
 
 def expected_reciprocal_rank(
@@ -68,7 +81,7 @@ def expected_reciprocal_rank(
     return sum_in_order(((reached - left) / ranking.ranks)[:, :k])
 
 
-def _discounted(gains: Floats, k: int | None) -> Floats:
+def discounted(gains: Floats, k: int | None) -> Floats:
     """Sum of gains / log2(rank + 1) down to k: (n_queries, depth) -> (n_queries,) float64."""
     kept = gains[:, :k]
     return sum_in_order(kept / np.log2(np.arange(2, kept.shape[1] + 2)))

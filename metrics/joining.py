@@ -1,66 +1,77 @@
 """Checks at the door, then run and judgments joined: ids become integers, grouped by query.
 
-Ids never pass through a dictionary per pair: documents are coded by hash, and the coding is proved
-exact by comparing neighbours, so joins are sorts and binary searches over integers.
+Only distinct ids pass through a dictionary; joins are sorts and binary searches over integers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from metrics.arrays import Array, Booleans, Floats, Integers, Objects
 from metrics.errors import MetricError
+from metrics.ids import IdColumn, Ids, coded, objects, recoded
 from metrics.records import Conventions, Judgments, Run
+from metrics.rows import Rows, best_of_each_document, each_once
+from metrics.subtopics import Subtopics, index_subtopics
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """Ids in byte order: evaluated, judged but not in the run, in the run but not judged.
+
+    number: (n_names,) int64, place among the evaluated ones, -1 for others.
+    """
+
+    evaluated: tuple[str, ...]
+    missing: tuple[str, ...]
+    unjudged: tuple[str, ...]
+    number: Integers
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Scored pairs with their grades, and all judgments; flat, rows of a query adjacent.
 
-    query_ids: evaluated queries in byte order. lengths, judged_lengths: (n_queries,) rows of each.
-    doc_ids, doc_codes, scores, positions, grades: (n_pairs,); scores NaN = bad, grades NaN =
-        unjudged; codes are equal exactly where ids are.
+    query_ids: evaluated queries in byte order. starts, lengths: (n_queries,) where the pairs of
+        each begin, and how many it has. judged_lengths: (n_queries,) judgments of each.
+    query: (n_pairs,) number of the query; -1 = not evaluated, such pairs are passed over.
+    doc_codes, scores, grades: (n_pairs,); scores NaN = bad, grades NaN = unjudged;
+        doc_names[code] is the id.
     judged_grades: (n_judged,) descending within a query.
+    positions, subtopics: stage-1 ranks, grades per subtopic; None unless they are asked for.
     """
 
     query_ids: tuple[str, ...]
+    starts: Integers
     lengths: Integers
-    doc_ids: Objects
+    query: Integers
+    doc_names: Objects
     doc_codes: Integers
     scores: Floats
-    positions: Integers
+    positions: Integers | None
     grades: Floats
     judged_lengths: Integers
     judged_grades: Floats
     missing: tuple[str, ...]
     unjudged_queries: tuple[str, ...]
+    subtopics: Subtopics | None = None
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Parallel columns of one table; `row` is the 0-based row in the caller's arrays."""
+def join(
+    run: Run,
+    judgments: Judgments,
+    conventions: Conventions,
+    *,
+    by_subtopic: bool = False,
+    by_position: bool = False,
+) -> Pairs:
+    """Check both tables, choose the evaluated queries, give every scored pair its grade.
 
-    query: Integers
-    doc_ids: Objects
-    doc_codes: Integers
-    value: Floats  # score or grade
-    row: Integers
-
-    def take(self, which: Array) -> _Rows:
-        return _Rows(
-            self.query[which],
-            self.doc_ids[which],
-            self.doc_codes[which],
-            self.value[which],
-            self.row[which],
-        )
-
-
-def join(run: Run, judgments: Judgments, conventions: Conventions) -> Pairs:
-    """Check both tables, choose the evaluated queries, give every scored pair its grade."""
+    A document judged once a subtopic has its highest grade; by_subtopic keeps the others beside.
+    by_position: stage-1 ranks are wanted as well.
+    """
     ours = _ids("run", run.query_ids), _ids("run", run.doc_ids)
     theirs = _ids("judgments", judgments.query_ids), _ids("judgments", judgments.doc_ids)
     scores = _column("run", "scores", run.scores, len(ours[0]), len(ours[1]))
@@ -68,133 +79,110 @@ def join(run: Run, judgments: Judgments, conventions: Conventions) -> Pairs:
     _check_grades(grades, theirs, conventions)
     positions = _positions(run, len(scores))
 
-    retrieved, judged = set(ours[0].tolist()), set(theirs[0].tolist())
-    wanted = judged if conventions.queries == "qrels" else judged & retrieved
-    query_ids = tuple(sorted(wanted))  # str order is UTF-8 byte order
-    codes = dict(zip(query_ids, range(len(query_ids)), strict=True))
-    doc_codes = exact_codes(np.concatenate([ours[1], theirs[1]]))
-    n = len(scores)
-    pool = _rows(theirs, codes, doc_codes[n:], grades)
-    pool = _each_once(pool, query_ids, conventions, "judgments", "on_conflict")
-    pairs = _rows(ours, codes, doc_codes[:n], scores.astype(conventions.score_dtype))
+    judged_queries, query_names = recoded(theirs[0], ours[0].names)
+    queries = _chosen(ours[0].codes, judged_queries, query_names, conventions.queries)
+    query_ids = queries.evaluated
+    judged_docs, names = recoded(theirs[1], ours[1].names)
+    rows = _rows(judged_queries, queries.number, judged_docs, grades, len(names))
+    rows = rows.take(rows.query >= 0)
+    if judgments.subtopics is not None:
+        rows = replace(rows, subtopic=_subtopic_codes(judgments.subtopics, len(grades))[rows.row])
+    rows = each_once(rows, query_ids, names, conventions, "judgments", "on_conflict")
+    pool = rows if rows.subtopic is None else best_of_each_document(rows)
+    compared = scores.astype(conventions.score_dtype).astype(np.float64, copy=False)
+    pairs = _rows(ours[0].codes, queries.number, ours[1].codes, compared, len(names))
     if conventions.ignore_identical_ids:
-        pairs = pairs.take(pairs.doc_ids != ours[0][pairs.row])
-    _check_scores(pairs, query_ids, conventions)
-    pairs = _each_once(pairs, query_ids, conventions, "run", "on_duplicate")
-    found = grades_of(pairs, pool)
-    if conventions.judged_only:
-        judged_rows = found >= 0
-        pairs, found = pairs.take(judged_rows), found[judged_rows]
+        own, _ = recoded(coded(objects(list(query_ids))), names)
+        pairs = pairs.take(pairs.doc_codes != own[pairs.query])
+    _check_scores(pairs, query_ids, names, conventions)
+    pairs = each_once(pairs, query_ids, names, conventions, "run", "on_duplicate")
+    starts, lengths = _spans(pairs.query, len(query_ids))
     best_first = np.lexsort((-pool.value, pool.query))
     return Pairs(
         query_ids=query_ids,
-        lengths=np.bincount(pairs.query, minlength=len(query_ids)),
-        doc_ids=pairs.doc_ids,
+        starts=starts,
+        lengths=lengths,
+        query=pairs.query,
+        doc_names=names,
         doc_codes=pairs.doc_codes,
         scores=pairs.value,
-        positions=positions[pairs.row],
-        grades=found,
+        positions=_of_rows(positions, pairs.row, len(scores)) if by_position else None,
+        grades=grades_of(pairs, pool),
         judged_lengths=np.bincount(pool.query, minlength=len(query_ids)),
         judged_grades=pool.value[best_first],
-        missing=tuple(sorted(judged - retrieved)),
-        unjudged_queries=tuple(sorted(retrieved - judged)),
+        missing=queries.missing,
+        unjudged_queries=queries.unjudged,
+        subtopics=index_subtopics(rows, pairs, names, len(query_ids)) if by_subtopic else None,
     )
 
 
-def exact_codes(ids: Objects) -> Integers:
-    """Integers from 0, equal exactly where the ids are equal: (n,) object -> (n,) int64.
-
-    Hashes put equal ids next to each other; comparing neighbours then proves that no two different
-    ids share a hash. Should they (about 1 in 10^7 for a million ids), a dictionary codes them.
-    """
-    hashes = np.fromiter(map(hash, ids.tolist()), dtype=np.int64, count=len(ids))
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    same = ordered[1:] == ordered[:-1]
-    if not np.all(ids[order[1:][same]] == ids[order[:-1][same]]):
-        first_seen = dict.fromkeys(ids.tolist())
-        numbers = dict(zip(first_seen, range(len(first_seen)), strict=True))
-        return np.fromiter(map(numbers.__getitem__, ids.tolist()), np.int64, len(ids))
-    codes = np.empty(len(ids), dtype=np.int64)
-    codes[order] = np.concatenate([np.zeros(min(1, len(ids)), np.int64), np.cumsum(~same)])
-    return codes
-
-
-def grades_of(pairs: _Rows, pool: _Rows) -> Floats:
+def grades_of(pairs: Rows, pool: Rows) -> Floats:
     """Grade of every pair, NaN where it is unjudged: (n_pairs,) float64."""
-    width = 1 + max(pairs.doc_codes.max(initial=0), pool.doc_codes.max(initial=0))
-    keys, pool_keys = pairs.query * width + pairs.doc_codes, pool.query * width + pool.doc_codes
-    if not len(pool_keys):
-        return np.full(len(keys), np.nan)
-    order = np.argsort(pool_keys)
-    at = np.searchsorted(pool_keys[order], keys).clip(max=len(pool_keys) - 1)
-    found = pool_keys[order][at] == keys
-    grades: Floats = np.where(found, pool.value[order][at], np.nan)
+    grades = np.full(len(pairs.value), np.nan)
+    if not len(grades):
+        return grades
+    order, known = pairs.by_key
+    at = np.searchsorted(known, pool.keys)
+    at[at == len(known)] = 0
+    found = known[at] == pool.keys
+    grades[order[at[found]]] = pool.value[found]
     return grades
 
 
+def _chosen(ours: Integers, theirs: Integers, names: Objects, which: str) -> _Queries:
+    """Queries of the run (n_pairs,) and of the judgments (n_judged,), as codes among `names`."""
+    retrieved, judged = (np.bincount(codes, minlength=len(names)) > 0 for codes in (ours, theirs))
+    wanted = judged if which == "qrels" else judged & retrieved
+    evaluated = np.array(sorted(np.flatnonzero(wanted), key=names.__getitem__), np.int64)
+    number = np.full(len(names), -1)
+    number[evaluated] = np.arange(len(evaluated))
+    return _Queries(
+        evaluated=tuple(names[evaluated]),
+        missing=tuple(sorted(names[judged & ~retrieved])),  # str order is UTF-8 byte order
+        unjudged=tuple(sorted(names[retrieved & ~judged])),
+        number=number,
+    )
+
+
 def _rows(
-    ids: tuple[Objects, Objects], codes: dict[str, int], doc_codes: Integers, value: Floats
-) -> _Rows:
-    """The rows of evaluated queries, grouped by query, else in their order."""
-    query = np.fromiter(map(codes.get, ids[0].tolist(), repeat(-1)), np.int64, len(value))
-    rows = _Rows(query, ids[1], doc_codes, value.astype(np.float64), np.arange(len(value)))
-    if np.any(query < 0):
-        rows = rows.take(query >= 0)
-    in_order = np.all(rows.query[1:] >= rows.query[:-1])
-    return rows if in_order else rows.take(np.argsort(rows.query, kind="stable"))
+    queries: Integers, number: Integers, doc_codes: Integers, value: Floats, width: int
+) -> Rows:
+    """Rows grouped by query, else in their order; query -1 where it is not evaluated.
 
-
-def _each_once(
-    rows: _Rows, query_ids: tuple[str, ...], how: Conventions, table: str, option: str
-) -> _Rows:
-    """Each (query, document) once; MetricError unless `option` says to keep the highest value."""
-    twice = _first_repeat(rows)
-    if twice is None:
+    queries: (n,) codes. Files list a query's rows together, and then nothing is moved.
+    """
+    rows = Rows(number[queries], doc_codes, value, None, width)
+    begins = 1 + np.count_nonzero(queries[1:] != queries[:-1])
+    if begins == np.count_nonzero(np.bincount(queries, minlength=1)) or not len(value):
         return rows
-    if getattr(how, option) == "error":
-        raise MetricError(
-            f"query {query_ids[rows.query[twice[0]]]!r} has document {rows.doc_ids[twice[0]]!r} "
-            f"twice in the {table} (rows {rows.row[twice[0]] + 1} and {rows.row[twice[1]] + 1}); "
-            f"remove one, or set {option}='max' to keep the highest",
-            rows.row[twice],
-        )
-    return rows.take(_best_of_each(rows))
+    return rows.take(np.argsort(rows.query, kind="stable"))
 
 
-def _first_repeat(rows: _Rows) -> Integers | None:
-    """The two rows of the first (query, document) that occurs twice, or None: (2,) int64."""
-    keys = rows.query * (1 + rows.doc_codes.max(initial=0)) + rows.doc_codes
-    order = np.argsort(keys, kind="stable")
-    repeats = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    if not len(repeats):
-        return None
-    both = np.stack([order[repeats], order[repeats + 1]])
-    earliest: Integers = both[:, np.argmin(both[0])]
-    return earliest
+def _spans(query: Integers, n_queries: int) -> tuple[Integers, Integers]:
+    """Where the adjacent rows of each query begin, and how many it has: two (n_queries,) int64."""
+    heads = np.flatnonzero(query[1:] != query[:-1]) + 1
+    heads = np.concatenate([np.zeros(min(1, len(query)), np.int64), heads])
+    heads = heads[query[heads] >= 0]
+    starts = np.zeros(n_queries, np.int64)
+    starts[query[heads]] = heads
+    return starts, np.bincount(query + 1, minlength=n_queries + 1)[1:]
 
 
-def _best_of_each(rows: _Rows) -> Integers:
-    """Of each (query, document) the row with the highest value; NaN only where all are NaN."""
-    order = np.lexsort((rows.row, -rows.value, rows.doc_codes, rows.query))
-    query, document = rows.query[order], rows.doc_codes[order]
-    new = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
-    kept: Integers = np.sort(order[np.concatenate([[True], new])])
-    return kept
-
-
-def _ids(table: str, ids: Array) -> Objects:
-    """The column as a 1-d object array of str; MetricError names the first id of another type."""
+def _ids(table: str, ids: IdColumn) -> Ids:
+    """The column coded; MetricError names the first id that is no str."""
+    if isinstance(ids, Ids):
+        return ids
     column: Objects = np.asarray(ids, dtype=object)
     if column.ndim != 1:
         raise MetricError(f"ids of the {table} have {column.ndim} dimensions; pass 1-d arrays")
     if all(issubclass(kind, str) for kind in set(map(type, column.tolist()))):
-        return column
+        return coded(column)
     row = next(at for at, value in enumerate(column) if not isinstance(value, str))
     raise MetricError(
         f"id {column[row]!r} of the {table} (row {row + 1}) is {type(column[row]).__name__}, "
         "not text; convert the ids of run and judgments to str in the same way",
         [row],
+        table,
     )
 
 
@@ -208,16 +196,32 @@ def _column(table: str, name: str, values: Array, *lengths: int) -> Floats:
     return column
 
 
-def _positions(run: Run, n: int) -> Integers:
+def _subtopic_codes(subtopics: Objects, n: int) -> Integers:
+    """Number of each subtopic's name by UTF-8 bytes: (n,) object -> (n,) int64."""
+    names = _ids("judgments", subtopics)
+    if len(names) != n:
+        raise MetricError(f"subtopics of the judgments are {len(names)}, its grades {n}")
+    codes: Integers = np.unique(names.names[names.codes], return_inverse=True)[1]
+    return codes
+
+
+def _positions(run: Run, n: int) -> Integers | None:
+    """Stage-1 ranks, None where the run states none."""
     if run.positions is None:
-        return np.arange(n)
+        return None
     positions: Integers = np.asarray(run.positions, dtype=np.int64)
     if positions.shape != (n,):
         raise MetricError(f"positions of the run have shape {positions.shape}, its scores ({n},)")
     return positions
 
 
-def _check_grades(grades: Floats, ids: tuple[Objects, Objects], how: Conventions) -> None:
+def _of_rows(positions: Integers | None, rows: Integers | None, n: int) -> Integers:
+    """Positions of the rows that are left; the numbers of the rows where none are stated."""
+    numbers = np.arange(n) if positions is None else positions
+    return numbers if rows is None else numbers[rows]
+
+
+def _check_grades(grades: Floats, ids: tuple[Ids, Ids], how: Conventions) -> None:
     """Grades are finite, and integers unless fractions are asked for; never truncated."""
     wrong = ~np.isfinite(grades)
     if how.gains != "float":
@@ -230,17 +234,23 @@ def _check_grades(grades: Floats, ids: tuple[Objects, Objects], how: Conventions
         f"grade {grades[row]:g} of {ids[0][row]}/{ids[1][row]} (row {row + 1} of the judgments) "
         f"is not {'a finite number' if not remedy else 'an integer'}{remedy}",
         [row],
+        "judgments",
     )
 
 
-def _check_scores(rows: _Rows, query_ids: tuple[str, ...], how: Conventions) -> None:
+def _check_scores(rows: Rows, query_ids: tuple[str, ...], names: Objects, how: Conventions) -> None:
     bad: Booleans = np.isnan(rows.value)
     if how.on_bad_score == "worst" or not bad.any():
         return
+    bad &= rows.query >= 0
+    if not bad.any():
+        return
     first = int(np.argmax(bad))
+    query, document = query_ids[rows.query[first]], names[rows.doc_codes[first]]
+    sources = rows.sources(bad)
     raise MetricError(
-        f"NaN score for {query_ids[rows.query[first]]}/{rows.doc_ids[first]} "
-        f"(row {rows.row[first] + 1} of the run); score it again, or set on_bad_score='worst' "
-        "to rank it last",
-        rows.row[bad],
+        f"NaN score for {query}/{document} (row {sources[0] + 1} of the run); score it again, or "
+        "set on_bad_score='worst' to rank it last",
+        sources,
+        "run",
     )

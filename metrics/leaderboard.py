@@ -15,8 +15,10 @@ def rank_intervals(means: Array, *, confidence: float = 0.95) -> Integers:
     better rank at the low end and the worse one at the high end.
     """
     columns = _means(means)
-    above = (columns[:, None, :] > columns[:, :, None]).sum(axis=2)
-    level = (columns[:, None, :] == columns[:, :, None]).sum(axis=2)
+    above, level = np.zeros((2, *columns.shape), dtype=np.int32)
+    for other in columns.T:  # one system at a time: a hundred would need samples x 100 x 100 cells
+        above += other[:, None] > columns
+        level += other[:, None] == columns
     tail = (1 - confidence) / 2
     best = np.quantile(above + 1, tail, axis=0, method="inverted_cdf")
     worst = np.quantile(above + level, 1 - tail, axis=0, method="inverted_cdf")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from metrics import binary, coverage, graded
+from metrics import binary, coverage, diversity, graded, inferred
 from metrics.arrays import Floats
 from metrics.errors import MetricError
 from metrics.parameters import (
@@ -38,6 +38,7 @@ class Metric:
     needs_relevant: undefined for a query without a relevant document (Conventions.no_relevant).
     has_best: the perfect order of the candidates is the best value, so oracle and headroom exist.
     needs_positions: a cutoff counts by stage-1 rank, so Run.positions must be given.
+    needs_subtopics: Judgments.subtopics must be given.
     """
 
     function: Callable[..., Floats] | None
@@ -48,6 +49,7 @@ class Metric:
     needs_relevant: bool = True
     has_best: bool = True
     needs_positions: bool = False
+    needs_subtopics: bool = False
     aliases: tuple[str, ...] = ()
 
 
@@ -169,7 +171,8 @@ METRICS: dict[str, Metric] = {
         description="mean of the precisions at the relevant documents; its mean is MAP",
         source="trec_eval map, map_cut",
         cutoff="optional",
-        parameters=_REL | {"denominator": choice("R", "min(k,R)")},
+        parameters=_REL
+        | {"denominator": choice("R", "min(k,R)"), "ties": choice("mean", "grouped")},
         aliases=("MAP",),
     ),
     "P": Metric(
@@ -224,6 +227,13 @@ METRICS: dict[str, Metric] = {
         cutoff="none",
         parameters=_REL,
     ),
+    "infAP": Metric(
+        function=inferred.inferred_average_precision,
+        description="AP estimated where only a sample of the pool is judged",
+        source="Yilmaz and Aslam 2006; trec_eval infAP",
+        cutoff="none",
+        parameters=_REL,
+    ),
     "RBP": Metric(
         function=binary.rank_biased_precision,
         description="relevance met by a reader who goes on to the next rank with probability p",
@@ -246,6 +256,25 @@ METRICS: dict[str, Metric] = {
         source="Chapelle et al. 2009; gdeval",
         cutoff="optional",
         parameters={"max": positive_integer(4)},
+    ),
+    "alpha_nDCG": Metric(
+        function=diversity.alpha_ndcg,
+        description="nDCG whose gain fades with each document on the same subtopic",
+        source="Clarke et al. 2008; ndeval alpha-nDCG",
+        cutoff="required",
+        parameters=_REL | {"alpha": probability(0.5)},
+        has_best=False,
+        needs_subtopics=True,
+    ),
+    "subtopic_recall": Metric(
+        function=diversity.subtopic_recall,
+        description="share of the subtopics that a document in the first k ranks serves",
+        source="Zhai et al. 2003; ndeval strec",
+        cutoff="required",
+        parameters=_REL,
+        has_best=False,
+        needs_subtopics=True,
+        aliases=("StRecall",),
     ),
     "Judged": Metric(
         function=coverage.judged_share,

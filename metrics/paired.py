@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.arrays import Array
+from metrics.arrays import Array, Floats
 from metrics.errors import MetricError
 
 
@@ -16,7 +16,8 @@ class PairedSummary:
 
     improved, tied, regressed: queries with delta > 0, exactly 0, < 0; no tolerance, since equal
         rankings give equal values to the last bit.
-    effect_size: mean / standard deviation of the deltas (Cohen's d_z); NaN where all are equal.
+    effect_size: mean / standard deviation of the deltas (Cohen's d_z); NaN where they differ by no
+        more than rounding.
     left_out: queries without a value in one of the systems.
     """
 
@@ -44,7 +45,7 @@ def paired_deltas(a: Array, b: Array) -> PairedSummary:
     deltas = after - before
     deltas = deltas[~np.isnan(deltas)]
     n = len(deltas)
-    spread = float(np.std(deltas, ddof=1)) if n > 1 else 0.0
+    spread = 0.0 if equal_but_for_rounding(deltas) else float(np.std(deltas, ddof=1))
     mean = float(np.mean(deltas)) if n else float("nan")
     quantiles = np.quantile(deltas, [0.05, 0.25, 0.5, 0.75, 0.95]) if n else np.full(5, np.nan)
     p05, p25, median, p75, p95 = map(float, quantiles)
@@ -62,3 +63,31 @@ def paired_deltas(a: Array, b: Array) -> PairedSummary:
         effect_size=mean / spread if spread > 0 else float("nan"),
         left_out=len(before) - n,
     )
+
+
+def equal_but_for_rounding(deltas: Floats) -> bool:
+    """Whether (n,) deltas have no spread: one or none, or 0.5 - 0.4 beside 0.3 - 0.2."""
+    if len(deltas) < 2:
+        return True
+    return bool(np.ptp(deltas) <= 8 * np.finfo(np.float64).eps * max(1.0, np.abs(deltas).max()))
+
+
+def cluster_deltas(deltas: Array, clusters: Array) -> Floats:
+    """Deltas of whole clusters, for tests that need independent ones: (n, m) -> (k, m) float64.
+
+    clusters: (n,) labels. Sums over the k clusters in order of their labels, times k / n of the
+    series, so that their mean is the mean over queries. NaN where a cluster has no value.
+    """
+    matrix, labels = np.asarray(deltas, np.float64), np.asarray(clusters)
+    if matrix.ndim != 2 or labels.shape != (len(matrix),):
+        raise MetricError(
+            f"deltas have shape {matrix.shape}, clusters {labels.shape}; pass one label a query"
+        )
+    known, member = np.unique(labels, return_inverse=True)
+    defined = ~np.isnan(matrix)
+    sums, counts = np.zeros((2, len(known), matrix.shape[1]))
+    np.add.at(sums, member, np.where(defined, matrix, 0.0))
+    np.add.at(counts, member, defined)
+    scale = np.count_nonzero(counts, axis=0) / np.maximum(counts.sum(axis=0), 1)
+    scaled: Floats = np.where(counts > 0, sums * scale, np.nan)
+    return scaled

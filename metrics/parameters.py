@@ -52,12 +52,12 @@ def probability(default: float) -> Parameter:
 
 
 def gain() -> Parameter:
-    """linear, exp2, or a table {grade:gain,...} of positive grades whose gains do not fall."""
+    """linear, exp2, or a table {grade:gain,...} of grades from 1 and gains from 0."""
 
     def read(text: str) -> Value:
         return text if text in ("linear", "exp2") else _gain_table(text)
 
-    return Parameter(read, "linear", "linear|exp2|{grade:gain,...} with gains that never fall")
+    return Parameter(read, "linear", "linear|exp2|{grade:gain,...}, grades from 1, gains from 0")
 
 
 def write(value: Value) -> str:
@@ -105,11 +105,9 @@ def _gain_table(text: str) -> GainTable:
         raise ValueError(text)
     rows = [entry.split(":") for entry in text[1:-1].split(",")]
     table = tuple(sorted((int(grade), float(amount)) for grade, amount in rows))
-    amounts = [amount for _, amount in table]
-    grades = [grade for grade, _ in table]
-    # falling gains would make "the best order" depend on the table, and gains below 0 the ideal
-    if len(set(grades)) < len(grades) or not all(map(math.isfinite, amounts)):
+    if len({grade for grade, _ in table}) < len(table) or table[0][0] < 1:
         raise ValueError(text)
-    if amounts != sorted(amounts) or amounts[0] < 0:
+    # a gain below 0 would make leaving documents out part of the ideal order
+    if not all(math.isfinite(amount) and amount >= 0 for _, amount in table):
         raise ValueError(text)
     return table

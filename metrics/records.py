@@ -9,19 +9,20 @@ import numpy as np
 
 from metrics.arrays import Floats, Integers, Objects
 from metrics.errors import MetricError
+from metrics.ids import IdColumn
 
 
 @dataclass(frozen=True)
 class Run:
     """One system's scores: parallel 1-d arrays, one row a (query, document).
 
-    query_ids, doc_ids: (n,) object, str, compared byte by byte.
+    query_ids, doc_ids: (n,) object, str, compared byte by byte; or `metrics.ids.Ids`, coded.
     scores: (n,) float64; higher is better; NaN = bad score.
     positions: (n,) int, input (stage-1) rank within the query, smaller first; None = row order.
     """
 
-    query_ids: Objects
-    doc_ids: Objects
+    query_ids: IdColumn
+    doc_ids: IdColumn
     scores: Floats
     positions: Integers | None = None
 
@@ -30,13 +31,16 @@ class Run:
 class Judgments:
     """All judged documents, retrieved or not; a pair that is absent is unjudged, which is not 0.
 
-    query_ids, doc_ids: (n,) object, str.
+    query_ids, doc_ids: (n,) object, str, or Ids.
     grades: (n,) float64, integers unless gains="float"; negative = in the pool, not judged.
+    subtopics: (n,) object, str; a document is then judged once a subtopic (TREC diversity qrels),
+        and measures that know no subtopics use its highest grade. None = there are none.
     """
 
-    query_ids: Objects
-    doc_ids: Objects
+    query_ids: IdColumn
+    doc_ids: IdColumn
     grades: Floats
+    subtopics: Objects | None = None
 
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -69,7 +73,10 @@ class Conventions:
     gains: gain of nDCG and DCG where the name does not say; float = linear, and grades may be
         fractions, which otherwise raise.
     rel: lowest relevant grade of binary measures where the name does not say.
-    judged_only: leave unjudged documents out of every list first (condensed lists, trec_eval -J).
+    depth: keep the first `depth` ranks of every query, None = all (trec_eval -M); with
+        tie="expected" a depth that cuts a group of ties raises.
+    judged_only: leave unjudged documents out of every list, after `depth` has cut it (condensed
+        lists, trec_eval -J).
     ignore_identical_ids: leave out documents whose id is the query's (BEIR's default).
     """
 
@@ -82,6 +89,7 @@ class Conventions:
     score_dtype: str = "float64"
     gains: str = "linear"
     rel: int = 1
+    depth: int | None = None
     judged_only: bool = False
     ignore_identical_ids: bool = False
 
@@ -93,6 +101,8 @@ class Conventions:
                 raise MetricError(f"{name}={value!r} is not a convention; choose one of {known}")
         if self.rel < 1:
             raise MetricError(f"rel={self.rel} would make grade 0 relevant; choose 1 or more")
+        if self.depth is not None and self.depth < 1:
+            raise MetricError(f"depth={self.depth} keeps no document; choose 1 or more, or None")
 
 
 @dataclass(frozen=True)
@@ -104,8 +114,15 @@ class Evaluation:
     missing: judged queries of which the run has no document. unjudged_queries: queries of the run
         without judgments, left out. no_relevant: judged queries without a relevant document.
     tie_rate: share of the evaluated documents whose score another of the same query has.
-    ties_at_cutoff: cutoff k -> number of queries whose ranks k and k+1 have the same score.
+    ties_at_cutoff: cutoff k (and Conventions.depth) -> number of queries whose ranks k and k+1
+        have the same score.
     bad_scores: NaN scores met. tied_share: (n_queries,) float64, tie_rate of each query.
+    unreachable: evaluated queries with relevant judged documents of which the run holds none.
+    tie_range: measure name -> mean over the same queries when tied documents stand lowest grade
+        first and highest grade first, the smaller of the two values of each query before the
+        greater; both are the mean where no ties are. They bound the mean of every order of ties,
+        but for AP(ties=grouped), infAP with negative grades, measures of subtopics, gains that fall
+        with the grade, and, where `depth` cuts ties, ideal=candidates, oracle and headroom.
     """
 
     query_ids: tuple[str, ...]
@@ -117,13 +134,19 @@ class Evaluation:
     ties_at_cutoff: Mapping[int, int]
     bad_scores: int
     tied_share: Floats
+    unreachable: tuple[str, ...]
+    tie_range: Mapping[str, tuple[float, float]]
 
     def mean(self, measure: str) -> float:
         """Mean over the queries with a value; NaN where there are none."""
-        values = self.values[measure]
-        defined = values[~np.isnan(values)]
-        return float(np.mean(defined)) if defined.size else float("nan")
+        return mean_of_defined(self.values[measure])
 
     def n(self, measure: str) -> int:
         """Number of queries that the mean rests on."""
         return int(np.count_nonzero(~np.isnan(self.values[measure])))
+
+
+def mean_of_defined(values: Floats) -> float:
+    """Mean of the values that are not NaN; NaN where there are none."""
+    defined = values[~np.isnan(values)]
+    return float(np.mean(defined)) if defined.size else float("nan")

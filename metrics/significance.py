@@ -13,7 +13,8 @@ import numpy as np
 
 from metrics.arrays import Array, Floats, Integers
 from metrics.errors import MetricError
-from metrics.resampling import DRAWS, to_grid
+from metrics.paired import equal_but_for_rounding
+from metrics.resampling import draw_signs, to_grid
 
 EXACT_UP_TO = 16  # non-zero deltas: 2^16 sign flips are all tried
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -26,27 +27,35 @@ def randomization_test(deltas: Array, *, samples: int = 10_000, rng: np.random.G
     (hits + 1) / (samples + 1) over random flips (Phipson and Smyth 2010). Sums that differ by no
     more than rounding (n grid steps, see `resampling`) count as equal, as 0.1 + 0.2 and 0.3.
     """
-    moved = _defined(deltas)
-    moved = moved[moved != 0]
-    if not len(moved):
-        return 1.0
-    whole = to_grid(moved[:, None], len(moved))[0][:, 0]
-    observed = abs(whole.sum()) - len(whole)
-    if len(moved) <= EXACT_UP_TO:
-        flips = np.arange(1 << len(moved))[:, None] >> np.arange(len(moved)) & 1
-        return float(np.mean(np.abs((1.0 - 2.0 * flips) @ whole) >= observed))
-    return (_hits(whole, observed, samples, rng) + 1) / (samples + 1)
+    return float(randomization_tests(_defined(deltas)[:, None], samples=samples, rng=rng)[0])
+
+
+def randomization_tests(
+    deltas: Array, *, samples: int = 10_000, rng: np.random.Generator
+) -> Floats:
+    """`randomization_test` of m series under the same random signs: (n, m) -> (m,) float64."""
+    matrix = np.nan_to_num(np.asarray(deltas, np.float64), nan=0.0)  # no value: no sign either
+    moved = matrix[np.any(matrix != 0, axis=1)]
+    non_zero = np.count_nonzero(moved, axis=0)
+    p_values = np.ones(matrix.shape[1])
+    for at in np.flatnonzero((non_zero > 0) & (non_zero <= EXACT_UP_TO)):
+        p_values[at] = _exact(moved[moved[:, at] != 0, at])
+    many = np.flatnonzero(non_zero > EXACT_UP_TO)
+    if len(many):
+        p_values[many] = (_hits(moved[:, many], samples, rng) + 1) / (samples + 1)
+    return p_values
 
 
 def t_test(deltas: Array) -> float:
     """Student's paired t: mean / (s / sqrt(n)) on n - 1 degrees of freedom.
 
-    1 where all deltas are 0; NaN where the test is undefined (n < 2, or equal deltas).
+    1 where all deltas are 0; NaN where the test is undefined (n < 2, or deltas that differ by no
+    more than rounding).
     """
     kept = _defined(deltas)
     if len(kept) and not np.any(kept):
         return 1.0
-    if len(kept) < 2 or np.all(kept == kept[0]):
+    if len(kept) < 2 or equal_but_for_rounding(kept):
         return float("nan")
     from scipy import stats  # 0.6 s to import, so only where it is used
 
@@ -108,15 +117,39 @@ def corrected(p_values: Array, correction: str = "holm") -> Floats:
     return CORRECTIONS[correction](p_values)
 
 
-def _hits(whole: Floats, observed: float, samples: int, rng: np.random.Generator) -> int:
-    """Random sign flips whose |sum| reaches the observed one."""
-    block = max(1, DRAWS // len(whole))
-    hits = 0
-    for start in range(0, samples, block):
-        shape = min(block, samples - start), len(whole)
-        signs = rng.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1.0
-        hits += int(np.count_nonzero(np.abs(signs @ whole) >= observed))
+def _exact(moved: Floats) -> float:
+    """Share of all 2^n sign flips whose |sum| reaches the observed one."""
+    whole = to_grid(moved[:, None], len(moved))[0][:, 0]
+    flips = np.arange(1 << len(moved))[:, None] >> np.arange(len(moved)) & 1
+    return float(np.mean(np.abs((1.0 - 2.0 * flips) @ whole) >= abs(whole.sum()) - len(whole)))
+
+
+def _hits(moved: Floats, samples: int, rng: np.random.Generator) -> Integers:
+    """Random sign flips of each series whose |sum| reaches the observed one: (n, m) -> (m,)."""
+    whole = to_grid(moved, 2 * len(moved))[0]
+    total = whole.sum(axis=0)
+    observed = np.abs(total) - np.count_nonzero(whole, axis=0)
+    hits = np.zeros(whole.shape[1], dtype=np.int64)
+    for kept in draw_signs(len(whole), samples, rng):
+        hits += np.count_nonzero(np.abs(2 * (kept @ whole) - total) >= observed, axis=0)
     return hits
+
+
+def paired_tests(
+    deltas: Array,
+    test: str = "randomization",
+    *,
+    samples: int = 10_000,
+    rng: np.random.Generator,
+) -> Floats:
+    """P-values under the named test of m series of deltas: (n, m) -> (m,) float64.
+
+    NaN where the test is undefined. MetricError lists the known tests. The tests take queries as
+    independent; where clusters of them are, pass `paired.cluster_deltas`.
+    """
+    if test not in TESTS:
+        raise MetricError(f"unknown test {test!r}; choose {', '.join(TESTS)}")
+    return TESTS[test](deltas, samples, rng)
 
 
 def _corrected(p_values: Array, adjust: Callable[[Floats], Floats]) -> Floats:
@@ -128,6 +161,10 @@ def _corrected(p_values: Array, adjust: Callable[[Floats], Floats]) -> Floats:
     result = np.full(values.shape, np.nan)
     result[order] = np.minimum(adjust(values[order]), 1.0)
     return result
+
+
+def _each(test: Callable[[Array], float], deltas: Array) -> Floats:
+    return np.array([test(column) for column in np.asarray(deltas, np.float64).T])
 
 
 def _defined(deltas: Array) -> Floats:
@@ -146,4 +183,14 @@ CORRECTIONS: dict[str, Callable[[Array], Floats]] = {
     "bonferroni": bonferroni,
     "bh": benjamini_hochberg,
     "none": lambda p_values: _corrected(p_values, lambda ordered: ordered),
+}
+
+# name -> two-sided p-values of (n, m) deltas, one a series; samples and rng for those that draw
+TESTS: dict[str, Callable[[Array, int, np.random.Generator], Floats]] = {
+    "randomization": lambda deltas, samples, rng: randomization_tests(
+        deltas, samples=samples, rng=rng
+    ),
+    "t": lambda deltas, samples, rng: _each(t_test, deltas),
+    "wilcoxon": lambda deltas, samples, rng: _each(wilcoxon_test, deltas),
+    "sign": lambda deltas, samples, rng: _each(sign_test, deltas),
 }

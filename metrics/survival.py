@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metrics.arrays import Booleans, Floats
-from metrics.ordering import Ranking, Ties
+from metrics.rankings import Ranking, Ties
 
 
 def unstopped(ranking: Ranking, hit: Booleans) -> Floats:

@@ -1,4 +1,4 @@
-"""Compare: two systems on the same queries, query by query, with an interval and slices.
+"""Compare: two systems on the same queries, query by query, with intervals, tests and slices.
 
 Deltas are challenger minus baseline, over the queries where both systems scored every pair. Two
 runs are only compared if they rest on the same candidates and judgments.
@@ -6,33 +6,55 @@ runs are only compared if they rest on the same candidates and judgments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import metrics
 from rerank.errors import FrozenDataError
-from rerank.evaluation import SystemEvaluation
+from rerank.evaluation import SystemEvaluation, conventions_of
+from rerank.intervals import intervals_of, uneven
 from rerank.runs import Run
+from rerank.samples import Sample
+from rerank.significance import Power, p_values, power_of
 from rerank.slices import Slice
 from rerank.suites import SuiteSpec
 
 
 @dataclass(frozen=True)
-class SliceDelta:
-    """A comparison restricted to one slice."""
+class Difference:
+    """The mean delta over some queries, and what says how much it means.
 
-    slice: Slice
+    sample: the deltas of the task's queries, and which of them count. p_value: of the suite's test;
+    corrected_p: the same after correction for all tests of the suite. Both are None where nothing
+    was tested, and until `with_p_values` and `correct` set them.
+    """
+
+    sample: Sample
     summary: metrics.PairedSummary
     interval: metrics.Interval | None
+    power: Power | None
+    p_value: float | None = None
+    corrected_p: float | None = None
+
+
+@dataclass(frozen=True)
+class SliceDelta:
+    """A comparison restricted to one slice; a small one (below min_slice_n) is not tested."""
+
+    slice: Slice
+    difference: Difference
+    small: bool
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A challenger against the baseline for one measure on one task.
 
-    deltas: (n,) float64 challenger minus baseline, aligned with query_ids.
+    deltas: (n,) float64 challenger minus baseline, aligned with query_ids, weights and clusters.
+    unjudged_bounds: mean delta if unjudged documents were worst and best for it (see metrics); of
+    the primary measure, where the systems rank different shares of unjudged documents, else None.
     """
 
     baseline: SystemEvaluation
@@ -43,9 +65,12 @@ class Comparison:
     challenger_values: np.ndarray
     deltas: np.ndarray
     weights: np.ndarray
+    clusters: np.ndarray | None
     left_out: int  # queries without a value, or with a pair that has no score, in either system
-    summary: metrics.PairedSummary
-    interval: metrics.Interval | None
+    whole: Difference
+    weighted_delta: float | None  # by traffic
+    weighted_interval: metrics.Interval | None
+    unjudged_bounds: tuple[float, float] | None
     slices: tuple[SliceDelta, ...]
 
 
@@ -72,68 +97,190 @@ def check_comparable(first: Run, second: Run) -> None:
     )
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """What is compared: deltas of the whole task, and of every slice."""
+
+    challenger: SystemEvaluation
+    measure: str
+    whole: Sample
+    slices: dict[Slice, Sample]
+
+
 def compare(
+    baseline: SystemEvaluation,
+    challengers: Sequence[SystemEvaluation],
+    measures: Sequence[str],
+    suite: SuiteSpec,
+    *,
+    sliced: Collection[str] = (),
+) -> list[Comparison]:
+    """Every challenger against the baseline in every measure, on one task; not yet tested.
+
+    sliced: the measures whose slices are compared as well. Deltas of the same queries share their
+    resamples, so the intervals of all are drawn at once.
+    """
+    pairs = [
+        _pair(baseline, challenger, measure, suite.slices if measure in sliced else ())
+        for challenger in challengers
+        for measure in measures
+    ]
+    clusters, weights = baseline.clusters(suite.clusters), baseline.weights
+    samples = [sample for pair in pairs for sample in (pair.whole, *pair.slices.values())]
+    intervals = iter(intervals_of(samples, suite, clusters=clusters, deltas=True))
+    weighted: list[metrics.Interval | None] = [None] * len(pairs)
+    if uneven(weights):
+        wholes = [pair.whole for pair in pairs]
+        weighted = intervals_of(wholes, suite, clusters=clusters, weights=weights, deltas=True)
+    found = []
+    for pair, by_traffic in zip(pairs, weighted, strict=True):
+        whole = _difference(pair.whole, next(intervals), clusters, suite)
+        slices = tuple(
+            SliceDelta(
+                name,
+                _difference(sample, next(intervals), clusters, suite),
+                small=int(sample.inside.sum()) < suite.min_slice_n,
+            )
+            for name, sample in pair.slices.items()
+        )
+        interval = by_traffic if uneven(weights) else whole.interval
+        bounds = _unjudged_bounds(baseline, pair, suite)
+        found.append(_comparison(baseline, pair, whole, interval, bounds, slices, clusters))
+    return found
+
+
+def _unjudged_bounds(
+    baseline: SystemEvaluation, pair: _Pair, suite: SuiteSpec
+) -> tuple[float, float] | None:
+    shares = [side.evaluation.mean("unjudged@10") for side in (baseline, pair.challenger)]
+    known = not metrics.parse_measure(pair.measure).innermost.metric.needs_subtopics
+    if pair.measure != suite.primary or shares[0] == shares[1] or not known:
+        return None
+    low, high = metrics.unjudged_bounds(
+        baseline.scored,
+        pair.challenger.scored,
+        baseline.view.judgments,
+        pair.measure,
+        conventions_of(suite),
+    )
+    return None if np.isnan(low) else (low, high)
+
+
+def _pair(
     baseline: SystemEvaluation,
     challenger: SystemEvaluation,
     measure: str,
-    suite: SuiteSpec,
-    *,
-    with_slices: bool = True,
-) -> Comparison:
-    """Paired deltas of one measure, their bootstrap interval, and the same for every slice."""
+    attributes: Sequence[str],
+) -> _Pair:
     check_comparable(baseline.run, challenger.run)
-    ours, theirs = baseline.values(measure), challenger.values(measure)
-    kept = baseline.valid & challenger.valid & ~np.isnan(ours) & ~np.isnan(theirs)
-    members = challenger.slices(suite.slices) if with_slices else {}
+    deltas = challenger.values(measure) - baseline.values(measure)
+    kept = baseline.valid & challenger.valid & ~np.isnan(deltas)
+    slices = {
+        name: Sample(deltas, kept & inside)
+        for name, inside in challenger.slices(attributes).items()
+        if (kept & inside).any()
+    }
+    return _Pair(challenger, measure, Sample(deltas, kept), slices)
+
+
+def _difference(
+    sample: Sample,
+    interval: metrics.Interval | None,
+    clusters: np.ndarray | None,
+    suite: SuiteSpec,
+) -> Difference:
+    deltas, labels = sample.kept, None if clusters is None else clusters[sample.inside]
+    return Difference(
+        sample=sample,
+        summary=metrics.paired_deltas(np.zeros(len(deltas)), deltas),
+        interval=interval,
+        power=power_of(deltas, labels, suite),
+    )
+
+
+def _comparison(
+    baseline: SystemEvaluation,
+    pair: _Pair,
+    whole: Difference,
+    weighted_interval: metrics.Interval | None,
+    unjudged_bounds: tuple[float, float] | None,
+    slices: tuple[SliceDelta, ...],
+    clusters: np.ndarray | None,
+) -> Comparison:
+    challenger, kept = pair.challenger, pair.whole.inside
+    deltas, weights = pair.whole.kept, baseline.weights[kept]
+    weighted = metrics.weighted_mean(deltas, weights)
     return Comparison(
         baseline=baseline,
         challenger=challenger,
-        measure=measure,
+        measure=pair.measure,
         query_ids=tuple(np.array(baseline.query_ids, dtype=object)[kept].tolist()),
-        baseline_values=ours[kept],
-        challenger_values=theirs[kept],
-        deltas=(theirs - ours)[kept],
-        weights=baseline.weights[kept],
-        left_out=int((~kept).sum()),
-        summary=metrics.paired_deltas(ours[kept], theirs[kept]),
-        interval=interval_of((theirs - ours)[kept], suite, deltas=True),
-        slices=tuple(
-            SliceDelta(
-                slice=name,
-                summary=metrics.paired_deltas(ours[kept & inside], theirs[kept & inside]),
-                interval=interval_of((theirs - ours)[kept & inside], suite, deltas=True),
-            )
-            for name, inside in members.items()
-            if (kept & inside).any()
-        ),
-    )
-
-
-def interval_of(
-    values: np.ndarray, suite: SuiteSpec, *, deltas: bool = False
-) -> metrics.Interval | None:
-    """Seeded bootstrap interval of a mean; None for fewer than two values.
-
-    Every call starts from the suite's seed, so the same queries meet the same resamples.
-    """
-    if len(values) < 2:
-        return None
-    return metrics.bootstrap_interval(
-        values,
-        samples=suite.samples,
-        confidence=suite.confidence,
-        rng=np.random.default_rng(suite.seed),
+        baseline_values=baseline.values(pair.measure)[kept],
+        challenger_values=challenger.values(pair.measure)[kept],
         deltas=deltas,
+        weights=weights,
+        clusters=None if clusters is None else clusters[kept],
+        left_out=int((~kept).sum()),
+        whole=whole,
+        weighted_delta=None if np.isnan(weighted) else weighted,
+        weighted_interval=weighted_interval,
+        unjudged_bounds=unjudged_bounds,
+        slices=slices,
     )
 
 
-def macro_interval(deltas: Sequence[np.ndarray], suite: SuiteSpec) -> metrics.Interval | None:
-    """Interval of the mean over tasks, queries resampled within each task."""
-    if any(len(values) < 2 for values in deltas):
-        return None
-    return metrics.bootstrap_macro(
-        list(deltas),
-        samples=suite.samples,
-        confidence=suite.confidence,
-        rng=np.random.default_rng(suite.seed),
-    )
+def with_p_values(comparisons: Sequence[Comparison], suite: SuiteSpec) -> list[Comparison]:
+    """The comparisons tested, and every slice of theirs that is not small; not yet corrected."""
+    entries = [(item, entry) for item in comparisons for entry in _tested(item)]
+    found = np.full(len(entries), np.nan)
+    for task in dict.fromkeys(item.challenger.task for item in comparisons):
+        at = [place for place, (item, _) in enumerate(entries) if item.challenger.task == task]
+        samples = [entries[place][1].sample for place in at]
+        clusters = entries[at[0]][0].baseline.clusters(suite.clusters)
+        found[at] = p_values(samples, clusters, suite, tests=len(entries))
+    values = map(_number, found.tolist())
+    return _refilled(comparisons, lambda entry: replace(entry, p_value=next(values)))
+
+
+def correct(comparisons: Sequence[Comparison], suite: SuiteSpec) -> list[Comparison]:
+    """The tested comparisons with p-values corrected for all of them together.
+
+    Challengers x measures x slices are tests; the baseline is compared with nothing and is none.
+    """
+    entries = [entry for item in comparisons for entry in _tested(item)]
+    raw = [np.nan if entry.p_value is None else entry.p_value for entry in entries]
+    found = metrics.corrected(np.array(raw, dtype=np.float64), suite.correction)
+    values = map(_number, found.tolist())
+    return _refilled(comparisons, lambda entry: replace(entry, corrected_p=next(values)))
+
+
+def _refilled(
+    comparisons: Sequence[Comparison], fill: Callable[[Difference], Difference]
+) -> list[Comparison]:
+    """The comparisons with `fill` applied to what is tested, in the order of `_tested`."""
+    return [
+        replace(
+            item,
+            whole=fill(item.whole),
+            slices=tuple(
+                part if part.small else replace(part, difference=fill(part.difference))
+                for part in item.slices
+            ),
+        )
+        for item in comparisons
+    ]
+
+
+def _tested(item: Comparison) -> list[Difference]:
+    """The whole task's difference, then those of the slices that are not small."""
+    return [item.whole, *(part.difference for part in item.slices if not part.small)]
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def number_of_tests(comparisons: Sequence[Comparison]) -> int:
+    """Tests that the correction counts: those with a p-value."""
+    found = [entry for item in comparisons for entry in _tested(item)]
+    return sum(entry.p_value is not None for entry in found)

@@ -15,19 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import metrics
-from rerank.errors import FrozenDataError
-from rerank.frozen import FrozenTask
+from rerank import query_properties
+from rerank.errors import ConfigError, FrozenDataError
+from rerank.frozen import FrozenTask, Shard
 from rerank.runs import Run
 from rerank.schemas import table_of
-from rerank.slices import Slice, slice_members
+from rerank.slices import (
+    COMPUTED_SLICES,
+    Members,
+    Stated,
+    parts_of,
+    slice_members,
+    stated_attributes,
+)
 from rerank.suites import SuiteSpec
-
-TRUNCATED = "truncated"  # a slice that the model makes, not the data
 
 
 @dataclass(frozen=True)
 class TaskView:
-    """What evaluation needs of a frozen task, without the texts: judgments, ranks, weights."""
+    """What evaluation needs of a frozen task, without documents: judgments, ranks, weights."""
 
     task: FrozenTask
     judgments: metrics.Judgments
@@ -37,6 +43,7 @@ class TaskView:
     candidate_docs: np.ndarray  # object
     ranks: np.ndarray  # int64, 1-based stage-1 rank
     injected: np.ndarray  # bool
+    document_lengths: np.ndarray  # int64, characters
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -44,11 +51,41 @@ class TaskView:
         table = self.task.queries
         return dict(zip(table["query_id"].to_pylist(), table["query"].to_pylist(), strict=True))
 
+    @cached_property
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Query id -> attribute -> value; a query's own attributes alone, not its judgments'."""
+        table = self.task.queries
+        pairs = map(dict, table["attributes"].to_pylist())
+        return dict(zip(table["query_id"].to_pylist(), pairs, strict=True))
+
+    @cached_property
+    def stated(self) -> list[Stated]:
+        """The attributes of queries and judgments, for slices."""
+        return stated_attributes(self.task.queries, self.task.judgments)
+
+    @cached_property
+    def properties(self) -> dict[str, np.ndarray]:
+        """What is computed of each query for slices: name -> (n_queries,) int64, as query_ids."""
+        ids = self.query_ids.tolist()
+        relevant = query_properties.relevant_candidates(
+            self.candidate_queries, self.candidate_docs, self.judgments
+        )
+        found = relevant & ~self.injected
+        return {
+            "query_length": np.array([len(self.texts[query]) for query in ids], dtype=np.int64),
+            "gold_rank": query_properties.best_ranks(
+                ids, self.candidate_queries[found].tolist(), self.ranks[found]
+            ),
+            "relevant": query_properties.relevant_counts(ids, self.judgments),
+            "document_length": query_properties.mean_lengths(
+                ids, self.candidate_queries[relevant].tolist(), self.document_lengths[relevant]
+            ),
+        }
+
 
 def view_task(task: FrozenTask) -> TaskView:
     """Read a frozen task's judgments, query weights and candidate ids."""
-    columns = ["query_id", "doc_id", "rank", "injected"]
-    tables = [task.candidates(shard).select(columns) for shard in task.shards]
+    tables = [_without_texts(task, shard) for shard in task.shards]
     rows = pa.concat_tables(tables) if tables else None
     judged = task.judgments
     return TaskView(
@@ -62,9 +99,18 @@ def view_task(task: FrozenTask) -> TaskView:
         weights=task.queries["weight"].to_numpy().astype(np.float64),
         candidate_queries=_objects(rows["query_id"]) if rows else np.empty(0, dtype=object),
         candidate_docs=_objects(rows["doc_id"]) if rows else np.empty(0, dtype=object),
-        ranks=rows["rank"].to_numpy().astype(np.int64) if rows else np.empty(0, dtype=np.int64),
+        ranks=_integers(rows["rank"]) if rows else np.empty(0, dtype=np.int64),
         injected=_bools(rows["injected"]) if rows else np.empty(0, dtype=bool),
+        document_lengths=_integers(rows["length"]) if rows else np.empty(0, dtype=np.int64),
     )
+
+
+def _without_texts(task: FrozenTask, shard: Shard) -> pa.Table:
+    """The shard's rows with the length of each document instead of its text."""
+    table = task.candidates(shard)
+    lengths = pc.utf8_length(table["document"])
+    kept = table.select(["query_id", "doc_id", "rank", "injected"])
+    return kept.append_column("length", lengths)
 
 
 @dataclass(frozen=True)
@@ -74,6 +120,7 @@ class SystemEvaluation:
     run: Run
     view: TaskView
     evaluation: metrics.Evaluation
+    scored: metrics.Run  # what was evaluated
     failed_pairs: int
     failed_queries: frozenset[str]  # queries with at least one pair without a score
     truncated_pairs: int
@@ -107,16 +154,44 @@ class SystemEvaluation:
         """bool: queries whose every pair has a score."""
         return np.array([query not in self.failed_queries for query in self.query_ids], dtype=bool)
 
-    def slices(self, attributes: Sequence[str]) -> dict[Slice, np.ndarray]:
-        """Members of every slice; `truncated` is this system's own: did it cut any of the texts?"""
-        task = self.view.task
-        members = slice_members(self.query_ids, task.queries, task.judgments, attributes)
-        if TRUNCATED in attributes:
-            cut = np.array(
-                [query in self.truncated_queries for query in self.query_ids], dtype=bool
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Where each of `query_ids` stands in the view: a query may have been left out."""
+        places = {query_id: index for index, query_id in enumerate(self.view.query_ids.tolist())}
+        return np.array([places[query_id] for query_id in self.query_ids], dtype=np.int64)
+
+    @cached_property
+    def properties(self) -> dict[str, np.ndarray]:
+        """The view's numbers of each query, and what this system made of it: (n_queries,) int64."""
+        cut = [query in self.truncated_queries for query in self.query_ids]
+        return {
+            **{name: found[self._places] for name, found in self.view.properties.items()},
+            "truncated": np.array(cut, dtype=np.int64),
+            "tied": (self.evaluation.tied_share > 0).astype(np.int64),
+        }
+
+    def slices(self, attributes: Sequence[str]) -> Members:
+        """Members of every slice that has any; `truncated` and `tied` are this system's own."""
+        asked = {part for name in attributes for part in parts_of(name)}
+        computed = self.properties if asked & COMPUTED_SLICES.keys() else {}
+        return slice_members(self.query_ids, self.view.stated, attributes, computed)
+
+    def clusters(self, attribute: str) -> np.ndarray | None:
+        """(n_queries,) object: each query's value of the attribute; None for no attribute.
+
+        ConfigError names a query without it: it would belong to no cluster.
+        """
+        if not attribute:
+            return None
+        stated = self.view.attributes
+        missing = [query for query in self.query_ids if attribute not in stated[query]]
+        if missing:
+            raise ConfigError(
+                f"task '{self.task}': query '{missing[0]}' has no attribute '{attribute}', by "
+                f"which `clusters` groups queries ({len(missing)} of {len(self.query_ids)} lack "
+                "it); add it to the queries and the task's query_attributes, or leave clusters out"
             )
-            members |= {(TRUNCATED, "yes"): cut, (TRUNCATED, "no"): ~cut}
-        return {name: inside for name, inside in members.items() if inside.any()}
+        return np.array([stated[query][attribute] for query in self.query_ids], dtype=object)
 
 
 def evaluate_run(run: Run, view: TaskView, suite: SuiteSpec) -> SystemEvaluation:
@@ -130,27 +205,31 @@ def evaluate_run(run: Run, view: TaskView, suite: SuiteSpec) -> SystemEvaluation
     # a query of which no pair has a score has no order to measure: it counts as missing, 0
     scored = set(query_ids[~failed].tolist())
     kept = np.array([query_id in scored for query_id in query_ids], dtype=bool)
+    ranked = metrics.Run(
+        query_ids=view.candidate_queries[kept],  # the view's strings: all systems share them
+        doc_ids=view.candidate_docs[kept],
+        scores=values[kept],
+        positions=view.ranks[kept],
+    )
     evaluation = metrics.evaluate(
-        metrics.Run(
-            query_ids=query_ids[kept],
-            doc_ids=doc_ids[kept],
-            scores=values[kept],
-            positions=view.ranks[kept],
-        ),
-        view.judgments,
-        evaluated_measures(suite),
-        metrics.Conventions(tie=suite.tie, no_relevant=suite.no_relevant, on_bad_score="worst"),
+        ranked, view.judgments, evaluated_measures(suite), conventions_of(suite)
     )
     return SystemEvaluation(
         run=run,
         view=view,
         evaluation=evaluation,
+        scored=ranked,
         failed_pairs=int(failed.sum()),
         failed_queries=frozenset(query_ids[failed].tolist()),
         truncated_pairs=int(truncated.sum()),
         truncated_queries=frozenset(query_ids[truncated].tolist()),
         pairs=len(values),
     )
+
+
+def conventions_of(suite: SuiteSpec) -> metrics.Conventions:
+    """How odd input counts: as the suite says; a pair without a score ranks last."""
+    return metrics.Conventions(tie=suite.tie, no_relevant=suite.no_relevant, on_bad_score="worst")
 
 
 def check_alignment(run: Run, view: TaskView, query_ids: np.ndarray, doc_ids: np.ndarray) -> None:
@@ -211,6 +290,10 @@ def query_metrics_table(systems: Sequence[SystemEvaluation]) -> pa.Table:
 
 def _objects(column: pa.ChunkedArray) -> np.ndarray:
     return np.array(column.to_pylist(), dtype=object)
+
+
+def _integers(column: pa.ChunkedArray) -> np.ndarray:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
 def _bools(column: pa.ChunkedArray) -> np.ndarray:

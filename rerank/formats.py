@@ -1,8 +1,8 @@
-"""The field's file formats, read line by line: TREC and BEIR qrels, TREC and MS MARCO runs, JSONL.
+"""The field's file formats line by line: how lines, fields, ids, grades and scores are read.
 
 Fields of TREC files are parted by ASCII blanks and tabs only, so ids may hold U+3000 or quotes.
 A UTF-8 BOM, CRLF, blank lines and gzip are accepted; anything doubtful is an InputError that
-names file, line and field. Conventions: trec_eval 9 and 10, BEIR 2.2, ir_measures 0.4.
+names file, line and field. Whole runs are read in `run_files`, judgments in `qrels_files`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from rerank.errors import InputError
 BLANKS = re.compile("[ \t\r\f\v]+")  # ASCII only: str.split() would also cut at U+3000 and U+0085
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 GRADE = re.compile("[+-]?[0-9]{1,12}")  # int() would also take 1_0 and other digits
+SCORE = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
+)
 GRADE_RANGE = range(-(2**31), 2**31)
 PROVENANCES = ("human", "derived", "synthetic", "translated", "unstated")
 
@@ -61,10 +64,13 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                         f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file"
                     ) from error
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"cannot read {path}: {reason}; check the file and its path in the task's YAML"
-        ) from error
+        raise cannot_read(path, error) from error
+
+
+def cannot_read(path: Path, error: Exception) -> InputError:
+    """The error for a file that the system will not open or that is not what it says it is."""
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"cannot read {path}: {reason}; check the file and its path")
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -109,64 +115,6 @@ def checked_text(value: str, where: str) -> str:
     return value
 
 
-def read_qrels(path: Path, provenance: str = "unstated") -> list[Judgment]:
-    """Judgments from TREC qrels (4 columns), BEIR TSV (3 columns, header optional) or JSONL.
-
-    JSONL rows: query_id, doc_id, grade and optional provenance and attributes.
-    """
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = _jsonl_judgments(path, provenance)
-    else:
-        rows = _column_judgments(path, provenance)
-    return list(_without_duplicates(rows, path))
-
-
-def _jsonl_judgments(path: Path, provenance: str) -> Iterator[tuple[int, Judgment]]:
-    for number, row in json_lines(path):
-        where = f"{path}, line {number}"
-        yield (
-            number,
-            Judgment(
-                text_field(row, ("query_id", "qid"), where),
-                text_field(row, ("doc_id", "document_id", "docid"), where),
-                grade_of(row.get("grade"), where),
-                provenance_of(row.get("provenance", provenance), where),
-                attributes_of(row.get("attributes", {}), where),
-            ),
-        )
-
-
-def _column_judgments(path: Path, provenance: str) -> Iterator[tuple[int, Judgment]]:
-    width = 0
-    for number, text in lines(path):
-        parts = _columns(text)
-        if not parts or tuple(parts) == BEIR_HEADER:
-            continue
-        if text.startswith("#") and len(parts) not in (3, 4):
-            continue
-        width = width or len(parts)
-        if width not in (3, 4) or len(parts) != width:
-            raise InputError(
-                f"{path}, line {number}: {len(parts)} fields, {width if width in (3, 4) else 4} "
-                "expected (TREC: query iteration document grade; BEIR: query document grade)"
-            )
-        where = f"{path}, line {number}"
-        yield number, Judgment(parts[0], parts[-2], grade_of(parts[-1], where), provenance)
-
-
-def _without_duplicates(rows: Iterator[tuple[int, Judgment]], path: Path) -> Iterator[Judgment]:
-    seen: dict[tuple[str, str], int] = {}
-    for number, row in rows:
-        pair = (row.query_id, row.doc_id)
-        if pair in seen:
-            raise InputError(
-                f"{path}, lines {seen[pair]} and {number}: document '{row.doc_id}' is judged twice "
-                f"for query '{row.query_id}'; keep one line"
-            )
-        seen[pair] = number
-        yield row
-
-
 def grade_of(value: Any, where: str) -> int:
     """An integer grade; a float or a text that is no integer is an error, never cut."""
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -193,62 +141,6 @@ def attributes_of(value: Any, where: str) -> dict[str, str]:
     return {checked_text(key, where): checked_text(value[key], where) for key in sorted(value)}
 
 
-def read_run(path: Path) -> list[RunRow]:
-    """A run: TREC (6 columns or more), MS MARCO (query, document, rank) or candidate-list JSONL.
-
-    MS MARCO runs carry no score: it is 1/rank. JSONL rows hold query_id and candidates, each
-    `[doc_id, score]`, or query_id, doc_id and score.
-    """
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = list(_jsonl_run(path))
-    else:
-        rows = list(_column_run(path))
-    seen: dict[tuple[str, str], int] = {}
-    for number, row in rows:
-        pair = (row.query_id, row.doc_id)
-        if pair in seen:
-            raise InputError(
-                f"{path}, lines {seen[pair]} and {number}: document '{row.doc_id}' is listed twice "
-                f"for query '{row.query_id}'; keep one"
-            )
-        seen[pair] = number
-    return [row for _, row in rows]
-
-
-def _column_run(path: Path) -> Iterator[tuple[int, RunRow]]:
-    for number, text in lines(path):
-        parts = _columns(text)
-        if not parts or (text.startswith("#") and len(parts) not in (3, 6)):
-            continue
-        where = f"{path}, line {number}"
-        if len(parts) == 3:
-            rank = rank_of(parts[2], where)
-            yield number, RunRow(parts[0], parts[1], rank, 1.0 / rank)
-        elif len(parts) >= 6:
-            yield number, RunRow(parts[0], parts[2], None, score_of(parts[4], where))
-        else:
-            raise InputError(
-                f"{where}: {len(parts)} fields, 6 expected (TREC run: query Q0 document rank "
-                "score tag) or 3 (MS MARCO: query document rank)"
-            )
-
-
-def _jsonl_run(path: Path) -> Iterator[tuple[int, RunRow]]:
-    for number, row in json_lines(path):
-        where = f"{path}, line {number}"
-        query_id = text_field(row, ("query_id", "qid"), where)
-        if "candidates" not in row:
-            doc_id = text_field(row, ("doc_id", "document_id", "docid"), where)
-            yield number, RunRow(query_id, doc_id, None, score_of(row.get("score"), where))
-            continue
-        if not isinstance(row["candidates"], list):
-            raise InputError(f"{where}, field 'candidates': must be a list of [document id, score]")
-        for entry in row["candidates"]:
-            if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str)):
-                raise InputError(f"{where}: candidates must be [document id, score] pairs")
-            yield number, RunRow(query_id, entry[0], None, score_of(entry[1], where))
-
-
 def rank_of(value: str, where: str) -> int:
     """A 1-based rank."""
     if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
@@ -256,18 +148,28 @@ def rank_of(value: str, where: str) -> int:
     return int(value)
 
 
-def score_of(value: Any, where: str) -> float:
-    """A finite score."""
+def score_of(value: str, where: str) -> float:
+    """A score as text: a number, nan or inf; float() alone would also take 1_0 and other digits."""
+    if not SCORE.fullmatch(value):
+        raise InputError(f"{where}, field 'score': {value!r:.60} is not a number")
+    return float(value)
+
+
+def finite_score(value: Any, where: str) -> float:
+    """A finite score of JSON, a number or its text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"{where}, field 'score': {value!r:.60} is not a number")
     try:
-        score = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}, field 'score': {value!r:.60} is not a number") from error
+        score = score_of(value, where) if isinstance(value, str) else float(value)
+    except OverflowError as error:
+        raise InputError(f"{where}, field 'score': is not a number that fits float64") from error
     if not math.isfinite(score):
-        raise InputError(f"{where}, field 'score': {value} is not finite; remove the line")
+        raise InputError(f"{where}, field 'score': {score} is not finite; remove the line")
     return score
 
 
-def _columns(text: str) -> list[str]:
+def columns_of(text: str) -> list[str]:
+    """The fields of a line, parted by ASCII blanks and tabs."""
     return [part for part in BLANKS.split(text) if part]
 
 

@@ -18,15 +18,15 @@ from rerank.formats import (
     RunRow,
     attributes_of,
     checked_text,
+    finite_score,
     grade_of,
     json_lines,
     lines,
     provenance_of,
-    read_qrels,
-    read_run,
-    score_of,
     text_field,
 )
+from rerank.qrels_files import read_qrels
+from rerank.run_files import read_run
 from rerank.tasks import TaskSpec
 
 QUERY_ID = ("query_id", "qid", "_id", "id")
@@ -189,7 +189,7 @@ def _candidate(entry: dict[str, Any], position: int, where: str) -> Candidate:
         doc_id=text_field(entry, DOC_ID, where),
         text=text,
         rank=rank,
-        score=None if score is None else score_of(score, where),
+        score=None if score is None else finite_score(score, where),
     )
 
 

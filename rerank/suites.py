@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BOUNDS = ("mean", "lower")
+INTERVALS = ("percentile", "bca")
 MACRO = "macro"  # the name under which means over tasks are reported
 
 
@@ -12,19 +13,26 @@ MACRO = "macro"  # the name under which means over tasks are reported
 class GateRule:
     """One release rule: a challenger may not lose more than `max_drop` against the baseline.
 
-    The whole task is judged unless `slice` names one (`language=ko`). Below `min_n` queries the
-    rule is not judged, except on a critical slice, where too few queries fail it.
+    The whole task is judged unless `slice` names one (`language=ko`). Below `min_n` queries, and on
+    a slice below the suite's min_slice_n, the rule is not judged, except where it is critical: then
+    min_n alone counts, and too few queries fail it. What is limited beside the drop, from
+    max_failed_share on, is of the whole task. A figure that nobody measured fails its rule.
     """
 
     measure: str = ""  # default: the suite's primary measure
     task: str = ""  # default: every task
-    slice: str = ""  # attribute=value
+    slice: str = ""  # attribute=value, or a crossing: language*intent=ko*exact_id
     challengers: tuple[str, ...] = ()  # default: every model but the baseline
-    max_drop: float = 0.0  # in units of the measure, from 0
+    max_drop: float | None = 0.0  # in units of the measure, from 0; null: no drop is judged
     bound: str = "mean"  # mean | lower: judge the mean delta, or its interval's lower end
+    superior: bool = False  # instead of a drop: delta above 0 and its corrected p below alpha
     min_n: int = 1
     critical: bool = False
-    max_failed_share: float | None = None  # also: share of pairs without a score
+    max_failed_share: float | None = None  # pairs without a score / pairs
+    max_unjudged_share: float | None = None  # mean unjudged@10 of the challenger
+    max_p95_latency: float | None = None  # seconds a query
+    max_cost: float | None = None  # units of price_per_hour for 1,000 queries
+    price_per_hour: float | None = None  # of one worker's machine; max_cost needs it
 
 
 @dataclass(frozen=True)
@@ -40,13 +48,20 @@ class SuiteSpec:
 
     measures: tuple[str, ...] = ("nDCG@10", "RR@10", "AP", "P@5", "R@5", "Success@1")
     primary: str = "nDCG@10"
-    slices: tuple[str, ...] = ()  # attributes of queries or judgments
-    min_slice_n: int = 5  # smaller slices are shown in grey; a gate rule has its own min_n
+    # attributes of queries or judgments, rows of COMPUTED_SLICES, crossings (language*intent)
+    slices: tuple[str, ...] = ()
+    min_slice_n: int = 5  # smaller slices are shown in grey, not tested, and gate only if critical
     tie: str = "trec"  # trec | docid_asc | input | expected | pessimistic | optimistic
     no_relevant: str = "zero"  # zero | skip | nan
-    samples: int = 10_000  # bootstrap resamples
+    samples: int = 10_000  # bootstrap resamples, and sign flips of a test (more for many tests)
     seed: int = 17
     confidence: float = 0.95
+    interval: str = "percentile"  # percentile | bca
+    clusters: str = ""  # a query attribute (topic, document, user): its values are resampled whole
+    test: str = "randomization"  # randomization | t | wilcoxon | sign
+    correction: str = "holm"  # over challengers x measures x slices: holm | bonferroni | bh | none
+    alpha: float = 0.05  # a corrected p-value below it is marked
+    effect: float = 0.01  # the delta that matters: the queries needed to find it are told
     worst: int = 10  # regressions shown a challenger
     gate: tuple[GateRule, ...] = ()
 

@@ -12,14 +12,21 @@ from rerank.reporting.delta_tables import (
 )
 from rerank.reporting.markup import Markup, bullets, details, element, join, paragraph
 from rerank.reporting.schema import Comparison, Report
-from rerank.reporting.selection import compared_pairs, comparison_of, task_title
+from rerank.reporting.selection import (
+    compared_pairs,
+    comparison_of,
+    mixed_judgments,
+    reading_of,
+    task_title,
+)
 from rerank.reporting.table import html_table, markdown_table
 from rerank.reporting.wording import (
     IN_WORDS,
     confidence_name,
     count,
     interval_text,
-    read_delta,
+    number,
+    p_text,
     signed,
 )
 
@@ -30,7 +37,8 @@ OVERVIEW = (
 )
 MANY_SLICES = (
     "Intervals of slices are not corrected for their number: among many slices a few exclude 0 by "
-    "chance. Slices may overlap. Grey: fewer queries than the suite asks for."
+    "chance. The p-values are, and what is read as better or worse holds after correction. Slices "
+    "may overlap. Grey: fewer queries than the suite asks for, not tested."
 )
 
 
@@ -63,6 +71,7 @@ def _pair_html(report: Report, challenger: str, task: str) -> Markup:
     return element(
         "article",
         element("h3", pair_title(report, challenger, task)),
+        paragraph(mixed) if (mixed := mixed_judgments(report, task)) else None,
         _main_html(report, main) if main else None,
         details("Every measure", html_table(measures_table(report, challenger, task))),
         class_="card",
@@ -70,11 +79,12 @@ def _pair_html(report: Report, challenger: str, task: str) -> Markup:
 
 
 def _main_html(report: Report, main: Comparison) -> Markup:
-    reading = read_delta(main["delta"]["mean"], main["interval"])
+    reading = reading_of(report, main)
     worst, best = queries_table(main, main["worst"]), queries_table(main, main["best"])
     return join(
         [
             paragraph(delta_sentence(report, main), class_=f"headline {reading}"),
+            paragraph(evidence) if (evidence := evidence_sentence(report, main)) else None,
             bullets(main["warnings"], class_="warnings"),
             _waterfall(report, main),
             _slices_html(report, main),
@@ -104,6 +114,7 @@ def _pair_markdown(report: Report, challenger: str, task: str) -> str:
     main = comparison_of(report, task, challenger, report["suite"]["primary"])
     return markdown.blocks(
         markdown.heading(3, pair_title(report, challenger, task)),
+        markdown.paragraph(mixed_judgments(report, task)),
         _main_markdown(report, main) if main else None,
         "Every measure:",
         markdown_table(measures_table(report, challenger, task)),
@@ -113,6 +124,7 @@ def _pair_markdown(report: Report, challenger: str, task: str) -> str:
 def _main_markdown(report: Report, main: Comparison) -> str:
     return markdown.blocks(
         markdown.paragraph(delta_sentence(report, main)),
+        markdown.paragraph(evidence_sentence(report, main)),
         markdown.bullets(f"Note: {warning}" for warning in main["warnings"]),
         markdown_table(forest_table(report, main)) if main["slices"] else None,
         MANY_SLICES if main["slices"] else None,
@@ -133,13 +145,12 @@ def delta_sentence(report: Report, main: Comparison) -> str:
     delta = main["delta"]
     if delta["mean"] is None:
         return f"{main['measure']}: no query has a value in both systems."
-    reading = IN_WORDS[read_delta(delta["mean"], main["interval"])]
-    weighted = main.get("weighted_delta")
-    traffic = (
-        f", traffic-weighted {signed(weighted)}"
-        if weighted is not None and abs(weighted - delta["mean"]) > 1e-9
-        else ""
-    )
+    reading = IN_WORDS[reading_of(report, main)]
+    weighted, by_traffic = main.get("weighted_delta"), main.get("weighted_interval")
+    traffic = ""
+    if weighted is not None and abs(weighted - delta["mean"]) > 1e-9:
+        ends = "" if by_traffic is None else f" {interval_text(by_traffic, delta=True)}"
+        traffic = f", traffic-weighted {signed(weighted)}{ends}"
     return (
         f"{main['measure']} changes by {signed(delta['mean'])} on average "
         f"({confidence_name(report['suite']['confidence'])} "
@@ -150,6 +161,27 @@ def delta_sentence(report: Report, main: Comparison) -> str:
         f"between {signed(delta['p25'])} and {signed(delta['p75'])}, and one query in twenty is "
         f"at {signed(delta['p05'])} or below."
     )
+
+
+def evidence_sentence(report: Report, main: Comparison) -> str:
+    """P-value, effect size, and how much these queries could have found."""
+    p, corrected, suite = main.get("p_value"), main.get("corrected_p"), report["suite"]
+    parts = []
+    if p is not None and corrected is not None:
+        parts.append(
+            f"{p_text(p)[:1].upper()}{p_text(p)[1:]} by the {suite.get('test')} test, "
+            f"{p_text(corrected)} after correction ({suite.get('correction')}, "
+            f"{count(suite.get('tests'), 'test')})"
+        )
+    if (size := main.get("effect_size")) is not None:
+        parts.append(f"Effect size {size:+.2f} standard deviations of a query's delta")
+    if (found := main.get("detectable")) is not None:
+        needed = count(main.get("queries_needed"))
+        parts.append(
+            f"With {count(main['n'], 'query')} a mean delta of {number(found)} is found with 80% "
+            f"power; a delta of {suite.get('effect')} would take {needed}"
+        )
+    return "".join(f"{part}. " for part in parts).rstrip()
 
 
 def _waterfall(report: Report, main: Comparison) -> Markup | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from rerank.reporting.charts import Scale, axis, interval_row, scale_of
 from rerank.reporting.schema import Comparison, QueryDelta, Report, SliceDelta
+from rerank.reporting.selection import reading_of
 from rerank.reporting.table import Cell, Column, Row, Table, row
 from rerank.reporting.visible import clipped
 from rerank.reporting.wording import (
+    MISSING,
     READINGS,
-    Reading,
     bounds,
     confidence_name,
     count,
     interval_text,
     number,
-    read_delta,
+    p_text,
     signed,
 )
 
@@ -35,14 +36,15 @@ def overview_table(report: Report) -> Table:
         Column("Delta plot", "picture", axis(scale, delta=True)),
         Column(f"Mean delta, {suite['primary']}", "number"),
         Column(confidence_name(suite["confidence"]), "number"),
+        Column("Corrected p", "number"),
         Column("Up / tied / down", "number"),
         Column("Reading"),
     )
-    return Table(columns, [_overview_row(entry, scale) for entry in found])
+    return Table(columns, [_overview_row(report, entry, scale) for entry in found])
 
 
-def _overview_row(entry: Comparison, scale: Scale) -> Row:
-    reading = read_delta(entry["delta"]["mean"], entry["interval"])
+def _overview_row(report: Report, entry: Comparison, scale: Scale) -> Row:
+    reading = reading_of(report, entry)
     text = interval_text(entry["interval"], delta=True)
     picture = interval_row(
         scale,
@@ -59,6 +61,7 @@ def _overview_row(entry: Comparison, scale: Scale) -> Row:
         Cell(picture=picture),
         Cell(signed(entry["delta"]["mean"]), tone=reading),
         text,
+        _p_cell(entry),
         _counts(entry),
         Cell(READINGS[reading], tone=reading),
     )
@@ -66,6 +69,15 @@ def _overview_row(entry: Comparison, scale: Scale) -> Row:
 
 def _counts(entry: Comparison | SliceDelta) -> str:
     return f"{entry['improved']:,} / {entry['tied']:,} / {entry['regressed']:,}"
+
+
+def _p_cell(entry: Comparison | SliceDelta) -> Cell:
+    """The corrected p-value, and smaller the one before correction where it differs."""
+    raw, corrected = entry.get("p_value"), entry.get("corrected_p")
+    if raw is None or corrected is None:
+        return Cell(MISSING)
+    before = "" if p_text(raw) == p_text(corrected) else f"before {p_text(raw)}"
+    return Cell(p_text(corrected), note=before)
 
 
 def forest_table(report: Report, main: Comparison) -> Table:
@@ -79,6 +91,8 @@ def forest_table(report: Report, main: Comparison) -> Table:
         "improved": main["improved"],
         "tied": main["tied"],
         "regressed": main["regressed"],
+        "p_value": main.get("p_value"),
+        "corrected_p": main.get("corrected_p"),
         "small": False,
     }
     entries = [whole, *main["slices"]]
@@ -89,10 +103,11 @@ def forest_table(report: Report, main: Comparison) -> Table:
         Column("Delta plot", "picture", axis(scale, delta=True)),
         Column("Mean delta", "number"),
         Column(confidence_name(report["suite"]["confidence"]), "number"),
+        Column("Corrected p", "number"),
         Column("Up / tied / down", "number"),
         Column("Reading"),
     )
-    return Table(columns, [_forest_row(entry, scale) for entry in entries])
+    return Table(columns, [_forest_row(report, entry, scale) for entry in entries])
 
 
 def _forest_scale(entries: list[SliceDelta]) -> Scale:
@@ -104,11 +119,11 @@ def _forest_scale(entries: list[SliceDelta]) -> Scale:
     )
 
 
-def _forest_row(entry: SliceDelta, scale: Scale) -> Row:
+def _forest_row(report: Report, entry: SliceDelta, scale: Scale) -> Row:
     whole = not entry["attribute"]
     name = "whole task" if whole else f"{entry['attribute']}={entry['value']}"
     small = entry["small"]
-    reading: Reading = "unknown" if small else read_delta(entry["mean"], entry["interval"])
+    reading = reading_of(report, entry)
     text = interval_text(entry["interval"], delta=True)
     picture = interval_row(
         scale,
@@ -124,6 +139,7 @@ def _forest_row(entry: SliceDelta, scale: Scale) -> Row:
         Cell(picture=picture),
         Cell(signed(entry["mean"]), tone=reading),
         text,
+        _p_cell(entry),
         _counts(entry),
         Cell(TOO_FEW if small else READINGS[reading], tone=reading),
         tone="small" if small else "",
@@ -159,20 +175,22 @@ def measures_table(report: Report, challenger: str, task: str) -> Table:
         Column("Mean delta", "number"),
         Column(confidence_name(report["suite"]["confidence"]), "number"),
         Column("Median", "number"),
+        Column("Corrected p", "number"),
         Column("Up / tied / down", "number"),
         Column("Reading"),
     )
-    return Table(columns, [_measure_row(entry) for entry in found])
+    return Table(columns, [_measure_row(report, entry) for entry in found])
 
 
-def _measure_row(entry: Comparison) -> Row:
-    reading = read_delta(entry["delta"]["mean"], entry["interval"])
+def _measure_row(report: Report, entry: Comparison) -> Row:
+    reading = reading_of(report, entry)
     return row(
         entry["measure"],
         count(entry["n"]),
         Cell(signed(entry["delta"]["mean"]), tone=reading),
         interval_text(entry["interval"], delta=True),
         signed(entry["delta"]["median"]),
+        _p_cell(entry),
         _counts(entry),
         Cell(READINGS[reading], tone=reading),
     )

@@ -8,11 +8,12 @@ from rerank.reporting.schema import Diagnostics, Report
 from rerank.reporting.selection import task_title
 from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table, row
 from rerank.reporting.visible import clipped
-from rerank.reporting.wording import count, listed, number, share
+from rerank.reporting.wording import MISSING, count, listed, number, share
 
 EXPLANATION = (
     "Tied: pairs whose score another document of the same query shares; the tie rule decides "
-    "their order. Ties at a cutoff: queries in which that decides what is inside the cutoff. "
+    "their order. Ties at a cutoff: queries in which that decides what is inside the cutoff. Over "
+    "orders of ties: the value with the lowest and with the highest grades first among them. "
     "Unjudged@10: mean share of the first 10 documents that nobody judged; they count as no gain. "
     "Truncated: pairs that the model did not see whole."
 )
@@ -45,23 +46,35 @@ def diagnostics_markdown(report: Report) -> str:
 def diagnostics_table(report: Report, task: str) -> Table:
     found = [entry for entry in report["diagnostics"] if entry["task"] == task]
     cutoffs = list(dict.fromkeys(k for entry in found for k in entry["ties_at_cutoff"]))
+    ranged = any(entry.get("tie_range") for entry in found)
     timed = any(entry.get("seconds") is not None for entry in found)
     columns = (
         Column("System"),
         Column("Pairs", "number"),
         Column("Tied", "number"),
         *(Column(f"Ties at {k}", "number") for k in cutoffs),
+        *(
+            [Column(f"{report['suite']['primary']} over orders of ties", "number")]
+            if ranged
+            else []
+        ),
         Column("Unjudged@10", "number"),
         Column("Truncated", "number"),
         Column("Without a score", "number"),
         Column("Queries missing", "number"),
         *([Column("Seconds", "number")] if timed else []),
     )
-    rows = [_diagnostics_row(entry, cutoffs, timed=timed) for entry in found]
+    rows = [_diagnostics_row(entry, cutoffs, ranged=ranged, timed=timed) for entry in found]
     return Table(columns, rows)
 
 
-def _diagnostics_row(entry: Diagnostics, cutoffs: list[str], *, timed: bool) -> Row:
+def _range(entry: Diagnostics) -> Cell:
+    """0.1234 to 0.2345; one number where ties change nothing."""
+    ends = [number(end) for end in entry.get("tie_range") or ()]
+    return Cell(" to ".join(dict.fromkeys(ends)) or MISSING)
+
+
+def _diagnostics_row(entry: Diagnostics, cutoffs: list[str], *, ranged: bool, timed: bool) -> Row:
     missing = [clipped(query_id, 60) for query_id in entry["missing_queries"]]
     truncated = entry.get("truncated_queries")
     return row(
@@ -69,6 +82,7 @@ def _diagnostics_row(entry: Diagnostics, cutoffs: list[str], *, timed: bool) -> 
         count(entry["pairs"]),
         share(entry["tied_share"]),
         *(count(entry["ties_at_cutoff"].get(k)) for k in cutoffs),
+        *([_range(entry)] if ranged else []),
         number(entry["unjudged_at_10"]),
         Cell(
             share(entry["truncated_share"]),

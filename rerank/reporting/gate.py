@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rerank.reporting.markup import Markup, bullets, details, element, paragraph
-from rerank.reporting.schema import Report
+from rerank.reporting.schema import Report, RuleVerdict
 from rerank.reporting.table import Cell, Column, Table, html_table, row
-from rerank.reporting.wording import count, number, signed
+from rerank.reporting.wording import count, number, p_text, signed
 
 
 def gate_sentence(report: Report) -> str:
@@ -49,6 +49,7 @@ def gate_table(report: Report) -> Table:
     columns = (
         Column("Challenger"),
         Column("Task"),
+        Column("Rule"),
         Column("Measure"),
         Column("Slice"),
         Column("Limit", "number"),
@@ -60,10 +61,11 @@ def gate_table(report: Report) -> Table:
         row(
             rule["challenger"],
             rule["task"],
+            rule.get("rule", "max_drop"),
             rule["measure"],
             rule["slice"] or "whole task",
             number(rule["limit"]),
-            signed(rule["observed"]),
+            _observed(rule),
             count(rule["n"]),
             Cell(
                 rule["verdict"], strong=rule["verdict"] == "fail", tone=_rule_tone(rule["verdict"])
@@ -72,6 +74,14 @@ def gate_table(report: Report) -> Table:
         for rule in report["gate"]["rules"]
     ]
     return Table(columns, rows)
+
+
+def _observed(rule: RuleVerdict) -> str:
+    """A delta with its sign, a p-value as one, everything else as a number."""
+    kind = rule.get("rule", "max_drop")
+    if kind == "superior":
+        return p_text(rule["observed"])
+    return (signed if kind == "max_drop" else number)(rule["observed"])
 
 
 def _rule_tone(verdict: str) -> str:

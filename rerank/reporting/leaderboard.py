@@ -12,8 +12,10 @@ from rerank.reporting.selection import (
     has_unverified_recipe,
     is_synthetic,
     leaders,
+    mixed_judgments,
     places,
     ranked,
+    reading_of,
     result_of,
     task_title,
 )
@@ -27,7 +29,8 @@ from rerank.reporting.wording import (
     interval_text,
     listed,
     number,
-    read_delta,
+    p_text,
+    rank_text,
     share,
     signed,
 )
@@ -66,6 +69,7 @@ def _board_html(report: Report, place: str) -> Markup:
         [
             element("h3", board_title(report, place), _synthetic_chip(report, place)),
             paragraph(leader_sentence(report, place), class_="headline"),
+            paragraph(mixed) if (mixed := mixed_judgments(report, place)) else None,
             html_table(leaderboard_table(report, place)),
             details("All measures", html_table(measures_table(report, place))),
         ]
@@ -77,6 +81,7 @@ def _board_markdown(report: Report, place: str) -> str:
         markdown.heading(3, board_title(report, place)),
         f"*{SYNTHETIC}*" if _needs_label(report, place) else None,
         markdown.paragraph(leader_sentence(report, place)),
+        markdown.paragraph(mixed_judgments(report, place)),
         markdown_table(leaderboard_table(report, place)),
         markdown_table(measures_table(report, place)),
     )
@@ -122,9 +127,10 @@ def _against_baseline(report: Report, best: list[Result]) -> str:
         return " No challenger is above the baseline." if len(report["systems"]) > 1 else ""
     if len(best) > 1:
         return ""
-    delta, interval = compared_delta(report, best[0]["task"], leader, report["suite"]["primary"])
-    words = f"{signed(delta)} {interval_text(interval, delta=True)}"
-    return f" Against {baseline}: {words}, {READINGS[read_delta(delta, interval)]}."
+    delta = compared_delta(report, best[0]["task"], leader, report["suite"]["primary"])
+    words = f"{signed(delta.mean)} {interval_text(delta.interval, delta=True)}"
+    tested = "" if delta.corrected_p is None else f", corrected {p_text(delta.corrected_p)}"
+    return f" Against {baseline}: {words}{tested}, {READINGS[reading_of(report, delta)]}."
 
 
 def _near(result: Result, best: list[Result]) -> bool:
@@ -136,10 +142,20 @@ def _near(result: Result, best: list[Result]) -> bool:
 
 def interval_note(report: Report) -> str:
     suite = report["suite"]
+    tests = suite.get("tests")
+    tested = (
+        f" P-values: {suite.get('test')} test, {suite.get('correction')} correction over "
+        f"{count(tests, 'test')}, alpha {suite.get('alpha')}."
+        if tests
+        else ""
+    )
+    units = f"clusters by {suite['clusters']}" if suite.get("clusters") else "queries"
     return (
-        f"{confidence_name(suite['confidence'])}s over queries, {suite['samples']:,} bootstrap "
-        f"resamples, seed {suite['seed']}. Intervals of two means may overlap although their "
-        "paired difference is clear; what was shown is in the delta column."
+        f"{confidence_name(suite['confidence'])}s over {units}, {suite['samples']:,} "
+        f"{suite.get('interval', 'percentile')} bootstrap resamples, seed {suite['seed']}.{tested} "
+        "Rank: best and worst in the resamples; beaten: how often the best system is above. "
+        "Intervals of two means may overlap although their paired difference is clear; what was "
+        "shown is in the delta column."
     )
 
 
@@ -148,19 +164,23 @@ def leaderboard_table(report: Report, place: str) -> Table:
     suite = report["suite"]
     results = ranked(report, place)
     scale = _scale(results)
+    standing = any(result.get("ranks") for result in results)
     columns = [
         Column("System"),
         Column(suite["primary"], "number"),
         Column("Interval plot", "picture", axis(scale)),
         Column(confidence_name(suite["confidence"]), "number"),
         Column("n", "number"),
+        *([Column("Rank", "number")] if standing else []),
         Column("Delta to baseline", "number"),
         Column("Reading"),
     ]
     weighted = any(_weight_matters(result) for result in results)
     if weighted:
         columns.insert(2, Column("Traffic-weighted", "number"))
-    rows = [_leader_row(report, result, scale, weighted=weighted) for result in results]
+    rows = [
+        _leader_row(report, result, scale, weighted=weighted, ranks=standing) for result in results
+    ]
     return Table(tuple(columns), rows)
 
 
@@ -174,12 +194,14 @@ def _weight_matters(result: Result) -> bool:
     return mean is not None and weighted is not None and abs(mean - weighted) > 1e-9
 
 
-def _leader_row(report: Report, result: Result, scale: Scale, *, weighted: bool) -> Row:
+def _leader_row(
+    report: Report, result: Result, scale: Scale, *, weighted: bool, ranks: bool
+) -> Row:
     suite, place, system = report["suite"], result["task"], result["system"]
     is_baseline = system == suite["baseline"]
     best = leaders(report, place)
-    delta, interval = compared_delta(report, place, system, suite["primary"])
-    reading = read_delta(delta, interval)
+    delta = compared_delta(report, place, system, suite["primary"])
+    reading = reading_of(report, delta)
     base = result_of(report, place, suite["baseline"], suite["primary"])
     picture = interval_row(
         scale,
@@ -192,14 +214,33 @@ def _leader_row(report: Report, result: Result, scale: Scale, *, weighted: bool)
     cells = [
         Cell(system, labels=_labels(report, result, best), note=_failures(result)),
         Cell(number(result["mean"]), strong=result in best),
-        *([Cell(number(result["weighted_mean"]))] if weighted else []),
+        *([_by_traffic(result)] if weighted else []),
         Cell(picture=picture),
         Cell(interval_text(result["interval"])),
         Cell(count(result["n"])),
-        Cell("" if is_baseline else signed(delta), note=_delta_note(interval)),
-        Cell("baseline" if is_baseline else READINGS[reading], tone=TONES.get(reading, "muted")),
+        *([_rank(result)] if ranks else []),
+        Cell("" if is_baseline else signed(delta.mean), note=_delta_note(delta.interval)),
+        Cell(
+            "baseline" if is_baseline else READINGS[reading],
+            note="" if delta.corrected_p is None else f"corrected {p_text(delta.corrected_p)}",
+            tone=TONES.get(reading, "muted"),
+        ),
     ]
     return Row(tuple(cells), tone="baseline" if is_baseline else "")
+
+
+def _by_traffic(result: Result) -> Cell:
+    interval = result.get("weighted_interval")
+    return Cell(
+        number(result["weighted_mean"]), note="" if interval is None else interval_text(interval)
+    )
+
+
+def _rank(result: Result) -> Cell:
+    beaten = result.get("beaten")
+    return Cell(
+        rank_text(result.get("ranks")), note="" if beaten is None else f"beaten {share(beaten)}"
+    )
 
 
 def _delta_note(interval: Interval | None) -> str:

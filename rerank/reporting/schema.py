@@ -35,7 +35,14 @@ class Suite(TypedDict):
     confidence: float  # 0.95
     samples: int  # bootstrap resamples
     seed: int
-    min_slice_n: NotRequired[int]  # slices with fewer queries are shown in grey
+    min_slice_n: NotRequired[int]  # slices with fewer queries are shown in grey, and not tested
+    interval: NotRequired[str]  # percentile | bca
+    clusters: NotRequired[str]  # the attribute whose values are resampled whole; empty: queries
+    test: NotRequired[str]  # randomization | t | wilcoxon | sign
+    correction: NotRequired[str]  # holm | bonferroni | bh | none
+    alpha: NotRequired[float]
+    effect: NotRequired[float]  # the delta that `queries_needed` is about
+    tests: NotRequired[int]  # how many the correction counts
 
 
 class Convention(TypedDict):
@@ -45,6 +52,11 @@ class Convention(TypedDict):
     queries: str
     no_relevant: str
     failed: str
+    interval: NotRequired[str]
+    clusters: NotRequired[str | None]
+    test: NotRequired[str]
+    correction: NotRequired[str]
+    alpha: NotRequired[float]
     statements: list[str]  # the same in full sentences
 
 
@@ -79,7 +91,8 @@ class Task(TypedDict):
     candidate_recall: Mean
     candidate_coverage: Mean  # share of queries with at least one relevant candidate
     retrieved_recall: float | None  # without injected rows
-    unreachable_queries: int  # queries without any relevant candidate
+    unreachable_queries: int  # queries whose relevant documents are none of the candidates
+    unreachable: NotRequired[list[str]]  # their ids
     no_relevant: list[str]  # ids of queries without any relevant document
     without_candidates: NotRequired[list[str]]
     unjudged_queries: NotRequired[list[str]]
@@ -113,6 +126,9 @@ class Result(TypedDict):
     n: int
     interval: Interval | None
     weighted_mean: float | None  # weighted by traffic
+    weighted_interval: NotRequired[Interval | None]
+    ranks: NotRequired[list[int] | None]  # best and worst plausible rank, by the primary measure
+    beaten: NotRequired[float | None]  # share of resamples with the best system above this one
     failed_pairs: int
     failed_queries: int
 
@@ -122,6 +138,7 @@ class Diagnostics(TypedDict):
     system: str
     tied_share: float | None
     ties_at_cutoff: dict[str, int]  # cutoff -> queries whose cutoff falls inside a tie
+    tie_range: NotRequired[list[float] | None]  # primary measure: ties lowest and highest first
     unjudged_at_10: float | None
     truncated_share: float | None
     truncated_queries: NotRequired[int]
@@ -179,6 +196,11 @@ class SliceDelta(TypedDict):
     improved: int
     tied: int
     regressed: int
+    p_value: NotRequired[float | None]  # null: not tested
+    corrected_p: NotRequired[float | None]
+    effect_size: NotRequired[float | None]  # mean / standard deviation of the deltas
+    detectable: NotRequired[float | None]  # smallest mean delta found with 80% power
+    queries_needed: NotRequired[int | None]  # for the suite's `effect` to be found with 80% power
     small: bool  # fewer queries than the suite's min_slice_n
 
 
@@ -192,11 +214,18 @@ class Comparison(TypedDict):
     n: int
     left_out: NotRequired[int]  # queries without a value in one of the two
     delta: Delta
-    weighted_delta: NotRequired[float | None]
+    weighted_delta: NotRequired[float | None]  # by traffic
+    weighted_interval: NotRequired[Interval | None]
     interval: Interval | None
     improved: int
     tied: int
     regressed: int
+    p_value: NotRequired[float | None]  # null: not tested
+    corrected_p: NotRequired[float | None]
+    effect_size: NotRequired[float | None]  # mean / standard deviation of the deltas
+    detectable: NotRequired[float | None]  # smallest mean delta found with 80% power
+    queries_needed: NotRequired[int | None]  # for the suite's `effect` to be found with 80% power
+    unjudged_bounds: NotRequired[list[float] | None]  # see `unjudged_bounds` of metrics
     deltas: list[tuple[str, float]]  # (query id, delta), smallest first
     worst: list[QueryDelta]
     best: list[QueryDelta]
@@ -214,11 +243,14 @@ class MacroComparison(TypedDict):
     n: int
     mean: float | None
     interval: Interval | None
+    weighted_delta: NotRequired[float | None]
+    weighted_interval: NotRequired[Interval | None]
     won: int  # tasks with a mean delta above 0
     lost: int
 
 
 class RuleVerdict(TypedDict):
+    rule: NotRequired[str]  # the key that sets the limit: max_drop, superior, max_failed_share ...
     sentence: str
     challenger: str
     task: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, cast
 
 from rerank.reporting.schema import (
     MACRO,
@@ -16,7 +17,7 @@ from rerank.reporting.schema import (
     SliceMean,
     Task,
 )
-from rerank.reporting.wording import exists
+from rerank.reporting.wording import Reading, exists, provenance_words, read_delta
 
 
 def places(report: Report) -> list[str]:
@@ -81,15 +82,50 @@ def macro_comparison_of(report: Report, challenger: str, measure: str) -> MacroC
     )
 
 
-def compared_delta(
-    report: Report, task: str, challenger: str, measure: str
-) -> tuple[float | None, Interval | None]:
-    """Mean paired delta against the baseline and its interval, on a task or over all."""
+class Compared(NamedTuple):
+    """Mean paired delta against the baseline and what it is worth, on a task or over all."""
+
+    mean: float | None = None
+    interval: Interval | None = None
+    corrected_p: float | None = None  # None: not tested, as means over tasks
+
+
+def compared_delta(report: Report, task: str, challenger: str, measure: str) -> Compared:
     if task == MACRO:
         over_all = macro_comparison_of(report, challenger, measure)
-        return (over_all["mean"], over_all["interval"]) if over_all else (None, None)
+        return Compared(over_all["mean"], over_all["interval"]) if over_all else Compared()
     found = comparison_of(report, task, challenger, measure)
-    return (found["delta"]["mean"], found["interval"]) if found else (None, None)
+    if found is None:
+        return Compared()
+    return Compared(found["delta"]["mean"], found["interval"], found.get("corrected_p"))
+
+
+def reading_of(report: Report, entry: Comparison | SliceDelta | Compared) -> Reading:
+    """What a delta allows to say, at the suite's alpha; of a small slice nothing."""
+    alpha = report["suite"].get("alpha", 0.05)
+    if isinstance(entry, Compared):
+        return read_delta(*entry, alpha=alpha)
+    if entry.get("small"):
+        return "unknown"
+    whole = "delta" in entry
+    mean = cast(Comparison, entry)["delta"]["mean"] if whole else cast(SliceDelta, entry)["mean"]
+    return read_delta(mean, entry["interval"], entry.get("corrected_p"), alpha)
+
+
+def provenance_of(report: Report, place: str) -> dict[str, int]:
+    """Judgments by how they were made, of a task or of all: kind -> number."""
+    found: dict[str, int] = {}
+    for task in report["tasks"]:
+        if place in (task["name"], MACRO):
+            for kind, n in task["provenance"].items():
+                found[kind] = found.get(kind, 0) + n
+    return found
+
+
+def mixed_judgments(report: Report, place: str) -> str:
+    """What a mean mixes: a sentence where judgments were made in several ways, else empty."""
+    kinds = {kind: n for kind, n in provenance_of(report, place).items() if n}
+    return f"Means rest on {provenance_words(kinds)} judgments." if len(kinds) > 1 else ""
 
 
 def slice_keys(report: Report, task: str) -> list[tuple[str, str]]:

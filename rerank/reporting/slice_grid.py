@@ -6,6 +6,8 @@ from rerank.reporting import markdown
 from rerank.reporting.markup import Markup, element, join, paragraph
 from rerank.reporting.schema import Report
 from rerank.reporting.selection import (
+    mixed_judgments,
+    reading_of,
     slice_delta_of,
     slice_keys,
     slice_mean_of,
@@ -13,7 +15,7 @@ from rerank.reporting.selection import (
     task_title,
 )
 from rerank.reporting.table import Cell, Column, Row, Table, html_table, markdown_table
-from rerank.reporting.wording import Reading, count, interval_text, number, read_delta, signed
+from rerank.reporting.wording import Reading, count, interval_text, number, signed
 
 NOTHING = "The suite names no slices."
 MARKS: dict[Reading, str] = {"better": "▲", "worse": "▼"}
@@ -24,7 +26,13 @@ def slices_html(report: Report) -> Markup:
     if not tasks:
         return paragraph(NOTHING)
     tables = [
-        join([element("h3", task_title(report, task)), html_table(slice_table(report, task))])
+        join(
+            [
+                element("h3", task_title(report, task)),
+                paragraph(mixed) if (mixed := mixed_judgments(report, task)) else None,
+                html_table(slice_table(report, task)),
+            ]
+        )
         for task in tasks
     ]
     return join([paragraph(legend(report)), *tables])
@@ -37,6 +45,7 @@ def slices_markdown(report: Report) -> str:
     tables = [
         markdown.blocks(
             markdown.heading(3, task_title(report, task)),
+            markdown.paragraph(mixed_judgments(report, task)),
             markdown_table(slice_table(report, task)),
         )
         for task in tasks
@@ -51,7 +60,8 @@ def _sliced_tasks(report: Report) -> list[str]:
 def legend(report: Report) -> str:
     return (
         f"{report['suite']['primary']} per slice; under it the mean paired delta to the baseline. "
-        "▲ and ▼: the delta's interval lies above or below 0. No mark: no difference shown. "
+        "▲ and ▼: the delta's interval lies above or below 0, and its corrected p-value below "
+        "alpha. No mark: no difference shown. "
         f"Grey: fewer than {_smallest(report)} queries, too few to read."
     )
 
@@ -88,8 +98,6 @@ def _slice_cell(report: Report, task: str, key: tuple[str, str], system: str) ->
     if compared is None:
         interval = interval_text(found["interval"] if found else None)
         return Cell(mean, note=interval)
-    reading: Reading = "unknown"
-    if not compared["small"]:
-        reading = read_delta(compared["mean"], compared["interval"])
+    reading = reading_of(report, compared)
     mark = f"{MARKS[reading]} " if reading in MARKS else ""
     return Cell(mean, note=f"{mark}{signed(compared['mean'])}", tone=reading)

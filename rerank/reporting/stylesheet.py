@@ -123,8 +123,8 @@ code {
 tr.baseline > * { background: var(--tint); }
 tr.small > *, tr.small small { color: var(--faint); }
 tr.small svg { opacity: 0.45; }
-.muted, .undecided, .equal, .unknown { color: var(--soft); }
-p.undecided, p.equal, p.unknown, p.better, p.worse { color: var(--ink); }
+.muted, .uncorrected, .undecided, .equal, .unknown { color: var(--soft); }
+p.uncorrected, p.undecided, p.equal, p.unknown, p.better, p.worse { color: var(--ink); }
 td.better { color: var(--better); } td.worse { color: var(--worse); }
 td.better small, td.worse small { color: inherit; }
 

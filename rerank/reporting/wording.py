@@ -6,19 +6,22 @@ Values have 4 decimals, deltas a sign, shares one decimal of a percent. What doe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeGuard
 
 from rerank.reporting.schema import Interval
+from rerank.significance import p_words
 
 MISSING = "—"
 DEGENERATE = "degenerate (all values equal)"
 
-Reading = Literal["better", "worse", "undecided", "equal", "unknown"]
+Reading = Literal["better", "worse", "uncorrected", "undecided", "equal", "unknown"]
+UNNAMED = ("percentile", "bca")  # kinds of interval that the report names once, not in every cell
 
 READINGS: dict[Reading, str] = {  # in a table
     "better": "better",
     "worse": "worse",
+    "uncorrected": "not after correction",
     "undecided": "no difference shown",
     "equal": "all equal",
     "unknown": "no interval",
@@ -26,6 +29,7 @@ READINGS: dict[Reading, str] = {  # in a table
 IN_WORDS: dict[Reading, str] = {  # in a sentence, before the baseline's name
     "better": "better than",
     "worse": "worse than",
+    "uncorrected": "after correction for all tests no difference shown against",
     "undecided": "no difference shown against",
     "equal": "on every query equal to",
     "unknown": "without an interval, not decided against",
@@ -100,12 +104,12 @@ def bounds(interval: Interval | None) -> tuple[float, float] | None:
 
 
 def interval_text(interval: Interval | None, *, delta: bool = False) -> str:
-    """[0.1234, 0.2345]; a degenerate interval says so, another kind than percentile is named."""
+    """[0.1234, 0.2345]; a degenerate interval says so, one that is not resampled is named."""
     if interval is None:
         return MISSING
     ends = bounds(interval)
     kind = interval["kind"]
-    name = "" if kind == "percentile" else f"{kind[:1].upper()}{kind[1:]} "
+    name = "" if kind in UNNAMED else f"{kind[:1].upper()}{kind[1:]} "
     show = signed if delta else number
     text = "" if ends is None else f"{name}[{show(ends[0])}, {show(ends[1])}]"
     if interval["degenerate"]:
@@ -118,13 +122,43 @@ def confidence_name(confidence: float) -> str:
     return f"{confidence * 100:.4g}% interval"
 
 
-def read_delta(mean: float | None, interval: Interval | None) -> Reading:
-    """What an interval of a paired delta allows to say; higher values are better."""
+def p_text(p: float | None) -> str:
+    """p = 0.012, p < 0.001; never p = 0."""
+    return p_words(p) if exists(p) else MISSING
+
+
+def rank_text(ranks: Sequence[int] | None) -> str:
+    """1-3: best and worst plausible rank; 2 where both are the same."""
+    if ranks is None:
+        return MISSING
+    return str(ranks[0]) if ranks[0] == ranks[1] else f"{ranks[0]}-{ranks[1]}"
+
+
+def provenance_words(judgments: Mapping[str, int]) -> str:
+    """60.0% human and 40.0% synthetic, the largest part first; empty where nothing is judged."""
+    total = sum(judgments.values())
+    parts = sorted(judgments.items(), key=lambda item: (-item[1], item[0]))
+    return listed([f"{share(n / total)} {kind}" for kind, n in parts if n]) if total else ""
+
+
+def read_delta(
+    mean: float | None,
+    interval: Interval | None,
+    corrected_p: float | None = None,
+    alpha: float = 0.05,
+) -> Reading:
+    """What interval and test of a paired delta allow to say; higher values are better.
+
+    An interval that leaves out 0 is not enough where the corrected p-value is not below alpha:
+    among many comparisons some do so by chance.
+    """
     if interval is not None and interval["degenerate"]:
         return "equal" if mean == 0 else "unknown"
     ends = bounds(interval)
     if ends is None or not exists(mean):
         return "unknown"
-    if ends[0] > 0:
-        return "better"
-    return "worse" if ends[1] < 0 else "undecided"
+    if ends[0] <= 0 <= ends[1]:
+        return "undecided"
+    if corrected_p is not None and corrected_p >= alpha:
+        return "uncorrected"
+    return "better" if ends[0] > 0 else "worse"

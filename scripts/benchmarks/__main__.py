@@ -11,6 +11,7 @@ import sys
 BENCHMARKS = {
     "overhead": "pairs/s of `rerank replay` over a bare loop on the same batches; goal 0.95",
     "models": "pairs/s of the adapters over sentence-transformers' CrossEncoder; goals 1.0 and 1.5",
+    "metrics": "measures over pytrec_eval, bootstrap over scipy, peak memory; goals 5, 10 and 10",
 }
 
 

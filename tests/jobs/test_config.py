@@ -63,6 +63,17 @@ def test_names_stand_for_files_and_folders_are_the_files_own(configs: Path) -> N
         ("suites/s.yaml", {"gate": [{"challengers": ["overlap"]}]}, ["cannot be a challenger"]),
         ("suites/s.yaml", {"gate": [{"bound": "Mean"}]}, ["Did you mean 'mean'"]),
         ("suites/s.yaml", {"gate": [{"max_drop": -0.5}]}, ["max_drop is from 0"]),
+        ("suites/s.yaml", {"interval": "bcaa"}, ["interval", "Did you mean 'bca'"]),
+        ("suites/s.yaml", {"test": "ttest"}, ["test", "Known: randomization, sign, t, wilcoxon"]),
+        ("suites/s.yaml", {"correction": "hlom"}, ["correction", "Did you mean 'holm'"]),
+        ("suites/s.yaml", {"alpha": 1.0}, ["alpha must lie between 0 and 1"]),
+        ("suites/s.yaml", {"effect": 0.0}, ["effect must be above 0"]),
+        ("suites/s.yaml", {"slices": ["a*b*c"]}, ["s.yaml", "'a*b*c'", "crossing of two"]),
+        ("suites/s.yaml", {"slices": ["a", "a"]}, ["'a' stands there twice"]),
+        ("suites/s.yaml", {"gate": [{"max_cost": 1}]}, ["gate rule 1", "needs price_per_hour"]),
+        ("suites/s.yaml", {"gate": [{"max_drop": None}]}, ["it judges nothing"]),
+        ("suites/s.yaml", {"gate": [{"superior": True, "max_drop": 0.1}]}, ["allows no drop"]),
+        ("suites/s.yaml", {"gate": [{"max_p95_latency": -1}]}, ["max_p95_latency is from 0"]),
         ("tasks/t.yaml", {"name": "macro"}, ["stands for the mean over tasks"]),
         ("suites/s.yaml", {"confidence": 1.5}, ["confidence must lie between 0 and 1"]),
         ("suites/s.yaml", {"samples": 0}, ["samples must be at least 1"]),
@@ -87,6 +98,34 @@ def test_a_wrong_key_or_value_is_one_sentence(
     with pytest.raises(ConfigError) as caught:
         load_suite(configs / "suites/s.yaml")
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_statistics_slices_and_limits_of_a_suite_are_read(configs: Path) -> None:
+    """Every key as it is written, and the defaults of the others."""
+    edit(
+        configs / "suites/s.yaml",
+        interval="bca",
+        clusters="topic",
+        test="wilcoxon",
+        correction="bh",
+        alpha=0.01,
+        effect=0.02,
+        slices=["language*gold_rank", "tied"],
+        gate=[
+            {"superior": True},
+            {"slice": "language*gold_rank=ko*2-3", "critical": True},
+            {"max_drop": None, "max_unjudged_share": 0.3, "max_p95_latency": 0.2},
+            {"max_drop": None, "max_cost": 0.5, "price_per_hour": 3},
+        ],
+    )
+    spec = load_suite(configs / "suites/s.yaml").spec
+    assert (spec.interval, spec.clusters, spec.test) == ("bca", "topic", "wilcoxon")
+    assert (spec.correction, spec.alpha, spec.effect) == ("bh", 0.01, 0.02)
+    assert spec.gate[0].superior
+    assert spec.gate[2].max_drop is None
+    assert (spec.gate[3].max_cost, spec.gate[3].price_per_hour) == (0.5, 3.0)
+    plain = load_suite(ROOT / "configs/suites/demo.yaml").spec
+    assert (plain.test, plain.correction, plain.clusters) == ("randomization", "holm", "")
 
 
 def test_broken_yaml_and_missing_variables_name_the_file(

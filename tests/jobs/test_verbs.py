@@ -137,6 +137,58 @@ def test_the_gate_fails_with_exit_1_and_names_its_rule(
     assert report(words)["gate"]["passed"] is False
 
 
+def test_compare_leaves_a_verdict_file(
+    project: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the store by default, elsewhere on request; the exit code says the same."""
+    words = project(gate=[{"max_drop": 1.0}, {"max_drop": None, "max_p95_latency": 0.1}])
+    assert main(["run", *words]) == 1
+    capsys.readouterr()
+    assert main(["compare", *words]) == 1
+    said = capsys.readouterr().out
+    default = tmp_path / "store/evaluations/s/verdict.json"
+    assert f"verdict: {default}" in said
+    assert "randomization test, holm correction over" in said
+    found = json.loads(default.read_text())
+    assert found["passed"] is False
+    assert [rule["verdict"] for rule in found["rules"]] == ["pass", "fail"]
+    assert "was not measured: shards hold several queries" in found["rules"][1]["sentence"]
+    folders = [path.name for path in (tmp_path / "store/runs/tiny/overlap").iterdir()]
+    assert found["runs"]["tiny"]["overlap"] == folders[0]
+    elsewhere = tmp_path / "ci/verdict.json"
+    assert main(["compare", *words, "--verdict", str(elsewhere)]) == 1
+    assert json.loads(elsewhere.read_text()) == found
+    assert main(["compare", *words, "--verdict", "/"]) == 2
+
+
+def test_latency_is_measured_on_a_task_of_one_query_a_shard(
+    project: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """What the failed rule says works: shard_pairs: 1, replay, and there is a figure."""
+    rule = {"max_drop": None, "max_p95_latency": 60.0, "max_cost": 1e6, "price_per_hour": 1.0}
+    words = project(task={"shard_pairs": 1}, gate=[rule])
+    assert main(["run", *words]) == 0
+    assert main(["compare", *words]) == 0
+    found = json.loads((tmp_path / "store/evaluations/s/verdict.json").read_text())["rules"]
+    assert [(rule["rule"], rule["n"]) for rule in found] == [
+        ("max_p95_latency", 12),
+        ("max_cost", 12),
+    ]
+    assert all(rule["observed"] > 0 for rule in found)
+
+
+def test_report_writes_tables_for_papers(project: Callable[..., list[str]], tmp_path: Path) -> None:
+    """Beside report.html, with the numbers of report.json."""
+    words = project(slices=["language*relevant", "gold_rank"], interval="bca", test="t")
+    assert main(["run", *words]) == 0
+    mean = next(r["mean"] for r in report(words)["results"] if r["system"] == "overlap")
+    for name in ("tables.tex", "tables.md"):
+        assert f"{mean:.4f}" in (tmp_path / "store/reports/s" / name).read_text()
+    slices = {(s["attribute"], s["value"]) for s in report(words)["slices"]}
+    assert ("language*relevant", "ko*2-4") in slices  # two relevant documents a query
+    assert {"gold_rank", "language*relevant"} == {attribute for attribute, _ in slices}
+
+
 def test_an_incomplete_run_has_no_numbers(
     project: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,31 +26,55 @@ SHARED = {
     "Success@1": "success_1",
     "Success@3": "success_3",
     "Rprec": "Rprec",
+    "R_cap@3": "relative_P_3",
     "bpref": "bpref",
+    "infAP": "infAP",
 }
 
 
-def theirs(run: Scores, qrels: Scores, level: int) -> dict[str, dict[str, float]]:
+def theirs(
+    run: Scores, qrels: Scores, level: int, judged_only: bool = False
+) -> dict[str, dict[str, float]]:
     """Values per query, without what breaks the memory of pytrec_eval 0.5.11 and is 0 in ours.
 
     That is an empty list, and a query all of whose grades are negative (crash or endless loop).
     """
     run = {query: dict(found) for query, found in run.items() if found}
     qrels = {query: grades for query, grades in qrels.items() if max(grades.values()) >= 0}
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(SHARED.values()), relevance_level=level)
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        qrels, set(SHARED.values()), relevance_level=level, judged_docs_only_flag=judged_only
+    )
     return evaluator.evaluate(run)
 
 
-@settings(max_examples=600, deadline=None)
+def first_ranks(run: Scores, depth: int | None) -> Scores:
+    """What trec_eval -M keeps: score descending, then id descending by bytes."""
+    return {
+        query: dict(
+            sorted(found.items(), key=lambda row: (row[1], row[0].encode()), reverse=True)[:depth]
+        )
+        for query, found in run.items()
+    }
+
+
+@settings(max_examples=2000, deadline=None)
 @given(
     run=tables(TIED_SCORES, at_least=0),
     qrels=tables(GRADES, at_least=1),
     level=st.sampled_from([1, 2]),
+    depth=st.sampled_from([None, None, 1, 2, 5]),
+    judged_only=st.booleans(),
 )
-def test_every_shared_measure_is_trec_evals(run: Scores, qrels: Scores, level: int) -> None:
-    """Values equal to 1e-12 for every query both know; judged queries not in the run are 0."""
-    ours = evaluate(run_of(run), judgments_of(qrels), list(SHARED), Conventions(rel=level))
-    expected = theirs(run, qrels, level)
+def test_every_shared_measure_is_trec_evals(
+    run: Scores, qrels: Scores, level: int, depth: int | None, judged_only: bool
+) -> None:
+    """Values equal to 1e-12 for every query both know; judged queries not in the run are 0.
+
+    depth is trec_eval -M (pytrec_eval has none: its lists are cut before), judged_only is -J.
+    """
+    how = Conventions(rel=level, depth=depth, judged_only=judged_only)
+    ours = evaluate(run_of(run), judgments_of(qrels), list(SHARED), how)
+    expected = theirs(first_ranks(run, depth), qrels, level, judged_only)
     assert set(ours.query_ids) == set(qrels)
     for measure, name in SHARED.items():
         wanted = [expected.get(query, {}).get(name, 0.0) for query in ours.query_ids]

@@ -10,10 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import Conventions, Judgments, MetricError, Run, evaluate, ordering
-from metrics.joining import exact_codes
+from metrics.ids import Ids
 from tests.metrics.tables import GRADES, TIED_SCORES, Scores, judgments_of, run_of, tables
 
-NAMES = ["nDCG", "nDCG@3", "RR", "AP", "bpref", "ERR", "RBP(p=0.8)", "headroom(AP)"]
+NAMES = [
+    "nDCG",
+    "nDCG@3",
+    "nDCG(gain={1:5,2:1,3:2})",
+    "RR",
+    "AP",
+    "AP(ties=grouped)",
+    "bpref",
+    "infAP",
+    "ERR",
+    "RBP(p=0.8)",
+    "headroom(AP)",
+]
 
 
 def shuffled(run: Run, seed: int) -> Run:
@@ -43,6 +55,7 @@ def test_rows_and_blocks_do_not_matter(
         assert whole.values[name].tobytes() == other.values[name].tobytes(), name
     assert whole.tie_rate == other.tie_rate
     assert whole.ties_at_cutoff == other.ties_at_cutoff
+    assert whole.tie_range == other.tie_range
 
 
 def test_queries_are_in_byte_order() -> None:
@@ -53,18 +66,22 @@ def test_queries_are_in_byte_order() -> None:
     assert list(found.query_ids) == sorted(qrels, key=str.encode)
 
 
-def test_colliding_hashes_do_not_join() -> None:
-    """Two ids with one hash are still two ids."""
-
-    class Colliding(str):
-        def __hash__(self) -> int:
-            return 7
-
-    ids = np.array([Colliding(text) for text in "abab"], dtype=object)
-    codes = exact_codes(ids)
-    assert codes.tolist() == [codes[0], codes[1], codes[0], codes[1]]
-    assert codes[0] != codes[1]
-    assert exact_codes(np.array([], dtype=object)).tolist() == []
+def test_coded_ids_give_what_plain_ids_give() -> None:
+    """Names in any order, names without a row, another list of names than the judgments'."""
+    run = run_of({"q2": {"b": 2.0, "a": 1.0}, "q1": {"c": 1.0, "b": 1.0}, "z": {"a": 1.0}})
+    qrels = judgments_of({"q1": {"b": 1, "d": 2}, "q2": {"a": 1}, "q3": {"a": 1}})
+    plain = evaluate(run, qrels, NAMES)
+    names = np.array(["nobody", "q1", "z", "q2"], dtype=object)
+    queries = Ids(np.array([3, 3, 1, 1, 2]), names)
+    documents = Ids(np.array([1, 2, 0, 1, 2]), np.array(["c", "b", "a"], dtype=object))
+    ids = evaluate(Run(queries, documents, run.scores), qrels, NAMES)
+    assert {name: ids.values[name].tolist() for name in NAMES} == {
+        name: plain.values[name].tolist() for name in NAMES
+    }
+    assert (ids.missing, ids.unjudged_queries) == (plain.missing, plain.unjudged_queries)
+    assert documents.tolist() == ["b", "a", "c", "b", "a"]
+    assert (documents[3], documents[np.array([0, 2])].tolist()) == ("b", ["b", "c"])
+    assert queries.present() == ["q1", "z", "q2"]
 
 
 def test_condensed_lists() -> None:
@@ -73,6 +90,53 @@ def test_condensed_lists() -> None:
     qrels = judgments_of({"q": {"a": 1, "z": 0, "n": -1}})
     assert evaluate(run, qrels, ["RR"]).mean("RR") == 1 / 4
     assert evaluate(run, qrels, ["RR"], Conventions(judged_only=True)).mean("RR") == 1 / 2
+
+
+def test_depth_cuts_before_the_unjudged_leave() -> None:
+    """trec_eval -M 3 -J: rank 4 is gone although only two judged documents are left before it."""
+    run = run_of({"q": {"u": 4.0, "z": 3.0, "a": 2.0, "b": 1.0}})
+    qrels = judgments_of({"q": {"a": 1, "z": 0, "b": 1}})
+    found = evaluate(run, qrels, ["R", "RR", "P@3", "nDCG"], Conventions(depth=3, judged_only=True))
+    ndcg = (1 / np.log2(3)) / (1 + 1 / np.log2(3))
+    assert [found.mean(name) for name in found.values] == [1 / 2, 1 / 2, 1 / 3, ndcg]
+    assert evaluate(run, qrels, ["R"], Conventions(depth=3)).mean("R") == 1 / 2
+    assert evaluate(run, qrels, ["R"], Conventions(depth=4)).mean("R") == 1.0
+
+
+def test_depth_parts_ties_by_the_rule() -> None:
+    """The rule chooses who stays, the cut is counted; expected has no order to cut."""
+    run = run_of({"q": {"a": 1.0, "b": 1.0}, "r": {"x": 2.0, "y": 1.0}})
+    qrels = judgments_of({"q": {"a": 1}, "r": {"x": 1}})
+    for tie, value in {"trec": 1 / 2, "docid_asc": 1.0, "optimistic": 1.0}.items():
+        found = evaluate(run, qrels, ["RR"], Conventions(tie=tie, depth=1))
+        assert (found.mean("RR"), dict(found.ties_at_cutoff)) == (value, {1: 1})
+        assert found.tie_range == {"RR": (1 / 2, 1.0)}
+        assert found.tie_rate == 0.0
+    with pytest.raises(MetricError, match="depth=1 cuts a group of equal scores of query 'q'"):
+        evaluate(run, qrels, ["RR"], Conventions(tie="expected", depth=1))
+    whole = evaluate(run, qrels, ["RR"], Conventions(tie="expected", depth=2))
+    assert (whole.mean("RR"), whole.tie_rate) == (7 / 8, 1 / 2)
+    after = run_of({"q": {"a": 2.0, "b": 1.0, "c": 1.0}})  # a group that begins behind the cut
+    uncut = evaluate(after, qrels, ["P@1"], Conventions(tie="expected", depth=1))
+    assert dict(uncut.ties_at_cutoff) == {1: 0}
+
+
+def test_unreachable_queries_are_named() -> None:
+    """Relevant documents exist and the run holds none of them; no reranker can help."""
+    run = run_of({"out": {"b": 1.0}, "in": {"a": 1.0}, "none": {"a": 1.0}, "graded": {"a": 1.0}})
+    qrels = judgments_of(
+        {
+            "out": {"a": 1, "b": 0},
+            "in": {"a": 2, "b": 1},
+            "none": {"a": 0},
+            "graded": {"a": 1, "b": 2},
+            "absent": {"a": 1},
+        }
+    )
+    assert evaluate(run, qrels, ["RR"]).unreachable == ("absent", "out")
+    assert evaluate(run, qrels, ["RR"], Conventions(rel=2)).unreachable == ("graded",)
+    both = Conventions(queries="intersection", no_relevant="skip")
+    assert evaluate(run, qrels, ["RR"], both).unreachable == ("out",)
 
 
 def test_identical_ids() -> None:
@@ -114,7 +178,7 @@ def test_columns_that_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tie": "random"}, {"gains": "log"}, {"no_relevant": "one"}, {"rel": 0}]
+    "wrong", [{"tie": "random"}, {"gains": "log"}, {"no_relevant": "one"}, {"rel": 0}, {"depth": 0}]
 )
 def test_unknown_conventions_list_the_known(wrong: dict[str, object]) -> None:
     """The error names the choices."""

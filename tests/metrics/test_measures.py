@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics
-from metrics import METRICS, MetricError, Run, evaluate, parse_measure
+from metrics import METRICS, Judgments, MetricError, Run, evaluate, parse_measure
 from tests.metrics.tables import judgments_of, run_of
 
 LOG2_3, LOG2_5 = float(np.log2(3)), float(np.log2(5))
 # ranks 1..5 hold grades 2, unjudged, 0, 3, -1; a document of grade 1 was not retrieved: R = 3
 RUN = run_of({"q": {"a": 5.0, "u": 4.0, "b": 3.0, "c": 2.0, "n": 1.0}})
 QRELS = judgments_of({"q": {"a": 2, "b": 0, "c": 3, "n": -1, "missed": 1}})
+# the same highest grades by subtopic: a serves x, c serves x and y, missed serves z
+BY_SUBTOPIC = Judgments(
+    *(
+        np.array(column, dtype=object)
+        for column in (["q"] * 6, ["a", "b", "c", "c", "n", "missed"])
+    ),
+    grades=np.array([2.0, 0.0, 3.0, 1.0, -1.0, 1.0]),
+    subtopics=np.array(["x", "x", "x", "y", "y", "z"], dtype=object),
+)
 BY_HAND = {
     "DCG": 2 + 3 / LOG2_5,
     "DCG(gain=exp2)@4": 3 + 7 / LOG2_5,
@@ -42,6 +51,15 @@ BY_HAND = {
     "Rprec": 1 / 3,
     "F1@4": 2 * (2 / 4) * (2 / 3) / (2 / 4 + 2 / 3),
     "bpref": (1 + (1 - 1 / 1)) / 3,
+    # above c (rank 4): a relevant, b not, u outside the pool: p = (1 + e) / (2 + 2e) = 1/2, c = 2
+    "infAP": (1 + (1 + 2 * 1 / 2) / 4) / 3,
+    "nDCG(gain={1:4,2:5,3:1})": (5 + 1 / LOG2_5) / (5 + 4 / LOG2_3 + 1 / 2),
+    "nDCG(gain={2:5,3:1},ideal=candidates)@3": 5 / (5 + 1 / LOG2_3),
+    "oracle(DCG(gain={2:5,3:1})@3)": 5 + 1 / LOG2_3,
+    "headroom(DCG(gain={2:5,3:1})@3)": 1 / LOG2_3,
+    "AP(ties=grouped)": (1 + 2 / 4) / 3,
+    "alpha_nDCG@4": (1 + 1.5 / LOG2_5) / (2 + 1 / LOG2_3 + 0.5 / 2),
+    "subtopic_recall@4": 2 / 3,
     "RBP(p=0.5)": 0.5 * (1 + 0.5**3),
     "RBP_residual(p=0.5)": 0.5 * (0.5**1 + 0.5**4) + 0.5**5,
     "RBP_residual(p=0.5)@3": 0.5 * 0.5**1 + 0.5**3,
@@ -63,8 +81,11 @@ BY_HAND = {
 @pytest.mark.parametrize("measure", BY_HAND)
 def test_formula_by_hand(measure: str) -> None:
     """Each measure equals its own formula on a list with every kind of document."""
-    found = evaluate(RUN, QRELS, [measure])
+    found = evaluate(RUN, BY_SUBTOPIC, [measure])
     assert found.values[measure][0] == pytest.approx(BY_HAND[measure], abs=1e-12)
+    if not parse_measure(measure).metric.needs_subtopics:
+        plain = evaluate(RUN, QRELS, [measure])
+        assert plain.values[measure].tobytes() == found.values[measure].tobytes()
 
 
 def test_every_metric_is_checked_by_hand() -> None:
@@ -86,8 +107,9 @@ def test_candidates_count_by_stage_1_rank() -> None:
 @pytest.mark.parametrize("measure", [name for name in BY_HAND if "headroom" not in name])
 def test_no_query_and_no_list_are_fine(measure: str) -> None:
     """Nothing judged: nothing evaluated. Nothing retrieved: 0 (all is unseen for RBP_residual)."""
-    assert evaluate(RUN, judgments_of({}), [measure]).n(measure) == 0
-    found = evaluate(run_of({}), QRELS, [measure])
+    nothing = Judgments(*(BY_SUBTOPIC.query_ids[:0],) * 2, np.zeros(0), BY_SUBTOPIC.subtopics[:0])
+    assert evaluate(RUN, nothing, [measure]).n(measure) == 0
+    found = evaluate(run_of({}), BY_SUBTOPIC, [measure])
     assert found.values[measure].tolist() == [1.0 if "residual" in measure else 0.0]
 
 
@@ -102,6 +124,8 @@ def test_no_query_and_no_list_are_fine(measure: str) -> None:
         ("AP(rel=2, denominator=min(k,R))@5", "AP(denominator=min(k,R),rel=2)@5"),
         ("RBP(p=.8)", "RBP(p=0.8)"),
         ("nDCG(gain={3:7,1:1})@5", "nDCG(gain={1:1,3:7})@5"),
+        ("nDCG(gain={1:3,2:9,4:4.5})", "nDCG(gain={1:3,2:9,4:4.5})"),
+        ("StRecall@20", "subtopic_recall@20"),
         ("oracle(MRR@10)", "oracle(RR@10)"),
         ("headroom(nDCG(gain=exp2)@10)", "headroom(nDCG(gain=exp2)@10)"),
     ],
@@ -129,7 +153,13 @@ def test_canonical_names(asked: str, canonical: str) -> None:
         ("RBP(p=1)", "between 0 and 1"),
         ("RBP(p=nan)", "between 0 and 1"),
         ("nDCG(gain=burges)@5", "gain=burges in nDCG: write gain=linear|exp2"),
-        ("nDCG(gain={1:5,2:3})@5", "gains that never fall"),
+        ("nDCG(gain={1:5,2:-3})@5", "gains from 0"),
+        ("nDCG(gain={0:1,1:5})@5", "grades from 1"),
+        ("nDCG(gain={1:1,1:5})@5", "write gain="),
+        ("AP(ties=group)", r"write ties=mean\|grouped"),
+        ("infAP@5", "takes no cutoff"),
+        ("alpha_nDCG(alpha=1)@5", "between 0 and 1"),
+        ("oracle(alpha_nDCG@5)", "has no best order"),
         ("oracle(nDCG@10)@5", r"write oracle\(MEASURE\)"),
         ("oracle", r"write oracle\(MEASURE\)"),
         ("oracle(oracle(RR))", "has no best order, so it has no oracle"),

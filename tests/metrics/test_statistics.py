@@ -11,6 +11,7 @@ from scipy import stats
 from metrics import (
     MetricError,
     bootstrap_interval,
+    bootstrap_intervals,
     bootstrap_macro,
     bootstrap_means,
     corrected,
@@ -71,7 +72,8 @@ def test_resampled_means_are_exact_and_blind_to_blocks(monkeypatch: pytest.Monke
     whole = bootstrap_means(matrix, samples=200, rng=rng())
     drawn = rng().integers(0, 50, size=(200, 50), dtype=np.int32)
     np.testing.assert_allclose(whole, matrix[drawn].mean(axis=1), rtol=0, atol=1e-11)
-    monkeypatch.setattr(resampling, "DRAWS", 50 * 16)  # even: generators buffer half words
+    monkeypatch.setattr(resampling, "CELLS", 50 * 16)
+    monkeypatch.setattr(resampling, "TILE", 50 * 3)
     assert bootstrap_means(matrix, samples=200, rng=rng()).tobytes() == whole.tobytes()
     one = np.concatenate(
         [bootstrap_means(matrix[:, [j]], samples=200, rng=rng()) for j in range(3)], 1
@@ -153,6 +155,84 @@ def test_macro_interval_resamples_within_tasks() -> None:
     flat = bootstrap_macro([np.zeros(4), np.ones(3)], rng=rng())
     assert flat is not None
     assert flat.degenerate
+
+
+def test_macro_interval_with_traffic_and_clusters() -> None:
+    """One task of weighted queries, one of clusters: as their own resampled means, averaged."""
+    generator = np.random.default_rng(2)
+    tasks = [generator.random(30), np.append(generator.random(40), NAN)]
+    weights = [generator.random(30), np.ones(41)]
+    clusters = [np.arange(30), np.append(np.arange(40) // 4, 99)]
+    found = bootstrap_macro(tasks, samples=500, rng=rng(), weights=weights, clusters=clusters)
+    shared = rng()
+    first = bootstrap_means(tasks[0][:, None], samples=500, rng=shared, weights=weights[0])
+    second = bootstrap_means(
+        tasks[1][:40, None], samples=500, rng=shared, clusters=clusters[1][:40]
+    )
+    expected = np.quantile((first + second) / 2, [0.025, 0.975])
+    assert found is not None
+    assert [found.low, found.high] == pytest.approx(expected, abs=1e-12)
+    one_cluster = [np.arange(30), np.zeros(41)]
+    assert bootstrap_macro(tasks, rng=rng(), clusters=one_cluster) is None
+
+
+def test_intervals_of_many_series_are_those_of_each() -> None:
+    """Same rows, same resamples; a failed value, a flat series and an empty one beside them."""
+    matrix = np.random.default_rng(4).beta(2, 2, size=(40, 5))
+    matrix[3, 1] = NAN
+    matrix[:, 2] = 1.0
+    matrix[1:, 3] = NAN
+    for method in ("percentile", "bca", "expanded"):
+        found = bootstrap_intervals(matrix, samples=800, rng=rng(), method=method)
+        for at in (0, 4):
+            assert found[at] == bootstrap_interval(
+                matrix[:, at], samples=800, rng=rng(), method=method
+            )
+        assert found[2] == wilson_interval(40, 40)
+        assert found[3] is None
+        means = bootstrap_means(matrix[:, [1]], samples=800, rng=rng())[:, 0]
+        assert found[1] is not None
+        if method == "percentile":
+            assert [found[1].low, found[1].high] == np.quantile(means, [0.025, 0.975]).tolist()
+        assert found[1].low < np.nanmean(matrix[:, 1]) < found[1].high
+
+
+def test_expanded_intervals_are_students() -> None:
+    """For normal values the width is Student's t interval's, n = 15; the plain one is narrower."""
+    values = np.random.default_rng(8).normal(size=15)
+    plain = bootstrap_interval(values, samples=200_000, rng=rng(), deltas=True)
+    found = bootstrap_interval(values, samples=200_000, rng=rng(), method="expanded")
+    t = stats.t.interval(0.95, 14, loc=values.mean(), scale=stats.sem(values))
+    assert found is not None
+    assert plain is not None
+    assert found.high - found.low == pytest.approx(t[1] - t[0], rel=0.03)
+    assert plain.high - plain.low < 0.9 * (t[1] - t[0])
+
+
+def test_clusters_of_equal_means_are_degenerate() -> None:
+    """Values differ, but whole clusters do not: every resample has the same mean."""
+    found = bootstrap_interval(
+        np.array([0.0, 1.0, 1.0, 0.0]), rng=rng(), clusters=np.array(["a", "a", "b", "b"])
+    )
+    assert found is not None
+    assert (found.low, found.high, found.degenerate) == (0.5, 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "normal"}, "choose percentile, bca, expanded"),
+        ({"samples": 0}, "0 resamples"),
+        ({"confidence": 95}, "not between 0 and 1"),
+        ({"clusters": ["a"]}, "1 cluster labels for 3 queries"),
+        ({"values": np.array([0.0, 1.0, np.inf])}, "must be finite"),
+    ],
+)
+def test_wrong_questions_are_refused(change: dict, message: str) -> None:
+    """One sentence each."""
+    words = {"values": np.array([0.0, 1.0, 0.5]), "rng": rng(), **change}
+    with pytest.raises(MetricError, match=message):
+        bootstrap_interval(words.pop("values"), **words)
 
 
 def test_paired_summary_by_hand() -> None:

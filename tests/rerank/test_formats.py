@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rerank.errors import InputError
-from rerank.formats import read_qrels, read_run, write_qrels, write_run
+from rerank.formats import write_qrels, write_run
+from rerank.qrels_files import read_qrels
+from rerank.run_files import read_run
 
 
 def file(folder: Path, name: str, data: str | bytes) -> Path:

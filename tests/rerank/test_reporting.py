@@ -19,8 +19,9 @@ from rerank.reporting.charts import MOST_BARS, evenly_spaced, scale_of, waterfal
 from rerank.reporting.leaderboard import leaderboard_table
 from rerank.reporting.markup import VOID, element, join
 from rerank.reporting.schema import Interval, Report
+from rerank.reporting.selection import mixed_judgments
 from rerank.reporting.visible import clipped, visible
-from rerank.reporting.wording import interval_text, number, read_delta, share, signed
+from rerank.reporting.wording import interval_text, number, p_text, read_delta, share, signed
 from tests.rerank.test_reporting_document import HOSTILE, full_report, minimal_report
 
 DOCUMENTS = {"full": full_report, "minimal": minimal_report}
@@ -293,15 +294,82 @@ def _interval(low: float, high: float, kind: str = "percentile", **rest: bool) -
         (None, None, "unknown"),
     ],
 )
-def test_reading_of_a_delta(mean: float | None, interval: Interval | None, reading: str) -> None:
+def test_reading_of_a_delta_by_its_interval(
+    mean: float | None, interval: Interval | None, reading: str
+) -> None:
     """An interval that holds 0 shows no difference; one of width 0 is no certainty."""
     assert read_delta(mean, interval) == reading
+
+
+@pytest.mark.parametrize(
+    ("ends", "corrected_p", "reading"),
+    [
+        ((0.05, 0.15), 0.01, "better"),
+        ((-0.15, -0.05), 0.049, "worse"),
+        ((0.05, 0.15), 0.05, "uncorrected"),
+        ((-0.15, -0.05), 1.0, "uncorrected"),
+        ((-0.05, 0.15), 0.01, "undecided"),
+        ((0.05, 0.15), None, "better"),
+    ],
+)
+def test_reading_of_a_delta_after_correction(
+    ends: tuple[float, float], corrected_p: float | None, reading: str
+) -> None:
+    """An interval without 0 counts only if the corrected p-value is below alpha, where tested."""
+    assert read_delta(sum(ends) / 2, _interval(*ends), corrected_p, alpha=0.05) == reading
+
+
+def test_p_values_in_words() -> None:
+    """Never 0, and a value that does not exist is a dash."""
+    assert [p_text(p) for p in (0.0123, 0.0009, 1e-300, 1.0, None, float("nan"))] == [
+        "p = 0.012",
+        "p < 0.001",
+        "p < 0.001",
+        "p = 1.000",
+        "—",
+        "—",
+    ]
+
+
+def test_what_was_tested_stands_beside_the_delta() -> None:
+    """p-values, power and rank of the document are in both files."""
+    report = full_report()
+    page, text = render_html(report), render_markdown(report)
+    comparison = report["comparisons"][0]
+    expected = [
+        f"corrected {p_text(comparison['corrected_p'])}",
+        f"a mean delta of {number(comparison['detectable'])} is found with 80% power",
+        f"would take {comparison['queries_needed']:,}",
+        "(holm, 240 tests)",
+        "1-3",
+        "beaten 97.3%",
+    ]
+    shown = " ".join(Outline(page).texts)
+    assert [words for words in expected if words not in shown] == []
+    assert [words for words in expected if markdown.escape(words) not in text] == []
+
+
+def test_mixed_judgments_are_told_wherever_a_mean_mixes_them() -> None:
+    """Two tasks of one kind each: the mean over both mixes them, those of the tasks do not."""
+    report = cast(Report, full_report())
+    assert (
+        mixed_judgments(report, "macro")
+        == "Means rest on 50.0% human and 50.0% synthetic judgments."
+    )
+    assert mixed_judgments(report, "demo") == ""
+    report["tasks"][0]["provenance"] = {"human": 609, "synthetic": 203}
+    words = "Means rest on 75.0% human and 25.0% synthetic judgments."
+    assert mixed_judgments(report, "demo") == words
+    boards_slices_and_comparisons = render_markdown(report).count(words)
+    assert boards_slices_and_comparisons == 1 + 1 + 4  # four challengers
+    assert words in " ".join(Outline(render_html(report)).texts)
 
 
 @pytest.mark.parametrize(
     ("interval", "text"),
     [
         (_interval(0.1, 0.2), "[0.1000, 0.2000]"),
+        (_interval(0.1, 0.2, "bca"), "[0.1000, 0.2000]"),
         (_interval(1.0, 1.0, degenerate=True), "degenerate (all values equal)"),
         (
             _interval(0.94, 1.0, "wilson", degenerate=True),
@@ -312,7 +380,7 @@ def test_reading_of_a_delta(mean: float | None, interval: Interval | None, readi
     ],
 )
 def test_intervals_in_words(interval: Interval | None, text: str) -> None:
-    """Degenerate intervals say so, other kinds than percentile are named."""
+    """Degenerate intervals say so, those that are not resampled are named."""
     assert interval_text(interval) == text
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any, NotRequired, get_origin, get_type_hints
 
 import numpy as np
+from scipy import stats
 
 from rerank.reporting import schema
 from rerank.reporting.schema import Report
@@ -196,6 +197,13 @@ def _suite(title: str) -> dict[str, Any]:
         "samples": 10000,
         "seed": 17,
         "min_slice_n": 5,
+        "interval": "percentile",
+        "clusters": "",
+        "test": "randomization",
+        "correction": "holm",
+        "alpha": 0.05,
+        "effect": 0.01,
+        "tests": 240,
     }
 
 
@@ -278,6 +286,9 @@ def _result(
         "n": len(values),
         "interval": _interval(random, values),
         "weighted_mean": float(values.mean()) + (0.01 if task == "demo" else 0.0),
+        "weighted_interval": _interval(random, values),
+        "ranks": [1, 3] if measure == "nDCG@10" else None,
+        "beaten": 0.9731 if measure == "nDCG@10" and system == "overlap" else None,
         "failed_pairs": 3 if failed else 0,
         "failed_queries": 2 if failed else 0,
     }
@@ -299,6 +310,7 @@ def _diagnostics(task: str, system: str, n: int) -> dict[str, Any]:
         "system": system,
         "tied_share": 0.31 if system == "overlap" else 0.0002,
         "ties_at_cutoff": {"10": 9 if system == "overlap" else 0, "100": 0},
+        "tie_range": [0.5012, 0.5678] if system == "overlap" else None,
         "unjudged_at_10": 0.1234,
         "truncated_share": 0.021,
         "truncated_queries": 5,
@@ -352,8 +364,16 @@ def _slice(
     }
 
 
-def _counts(deltas: np.ndarray) -> dict[str, int]:
+def _counts(deltas: np.ndarray) -> dict[str, Any]:
+    """What stands beside every mean delta."""
+    found = stats.ttest_1samp(deltas, 0).pvalue if np.ptp(deltas) else 1.0
+    spread = float(np.std(deltas, ddof=1)) or None
     return {
+        "p_value": max(float(found), 1e-6),
+        "corrected_p": min(1.0, 240 * max(float(found), 1e-6)),
+        "effect_size": float(deltas.mean()) / spread if spread else None,
+        "detectable": 2.8 * spread / len(deltas) ** 0.5 if spread else None,
+        "queries_needed": int((2.8 * spread / 0.01) ** 2) if spread else None,
         "improved": int((deltas > 0).sum()),
         "tied": int((deltas == 0).sum()),
         "regressed": int((deltas < 0).sum()),
@@ -385,6 +405,7 @@ def _comparison(
         "left_out": 2,
         "delta": delta,
         "weighted_delta": float(deltas.mean()) + 0.01,
+        "weighted_interval": _interval(random, deltas + 0.01),
         "interval": _interval(random, deltas),
         **_counts(deltas),
         "deltas": [[f"q-{index}", float(deltas[index])] for index in order],
@@ -461,6 +482,7 @@ def _gate() -> dict[str, Any]:
         "passed": False,
         "rules": [
             {
+                "rule": "max_drop",
                 "sentence": f"nDCG@10 of {name} on demo, {where or 'all'}: mean delta "
                 f"{observed or 0:+.4f} against an allowed drop of 0.0200 (n={n})",
                 "challenger": name,

@@ -3,114 +3,43 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rerank.comparison import check_comparable
 from rerank.errors import FrozenDataError
-from rerank.evaluation import SystemEvaluation, evaluate_run, view_task
-from rerank.freezing import freeze
+from rerank.findings import find
 from rerank.ledger import Session
-from rerank.records import GroupScores, ModelSpec
-from rerank.replay import ShardJob, commit, read_groups, score_table
-from rerank.runs import Run
-from rerank.store import Store, json_bytes
+from rerank.records import ModelSpec
+from rerank.store import json_bytes
 from rerank.suites import GateRule, SuiteSpec
-from rerank.summary import document, find
-from rerank.tasks import TaskSpec
+from rerank.summary import document
 from tests.conftest import write_jsonl
-
-SECOND = 1 / math.log2(3)  # discount of rank 2
-SUITE = SuiteSpec(
-    name="s",
-    tasks=("one", "two"),
-    models=("base", "new"),
-    baseline="base",
-    measures=("nDCG@10", "RR"),
-    slices=("language", "failure"),
-    samples=200,
-)
-
-
-def task_folder(folder: Path, queries: int) -> Path:
-    """Each query has `good` (grade 1) and `bad` (0), and a relevant document outside the list."""
-    rows = [
-        {
-            "query_id": f"q{number}",
-            "query": f"query {number}",
-            "weight": float(number + 1),
-            "attributes": {"language": "ko" if number == 0 else "en"},
-            "candidates": [
-                {"document_id": "bad", "text": "b", "relevance_grade": 0,
-                 "attributes": {"failure": "outdated"}},
-                {"document_id": "good", "text": "g", "relevance_grade": 1},
-            ],
-        }
-        for number in range(queries)
-    ]  # fmt: skip
-    write_jsonl(folder / "candidates.jsonl", rows)
-    (folder / "qrels").write_text("".join(f"q{n} 0 absent 1\n" for n in range(queries)))
-    return folder
-
-
-def system(
-    store: Store,
-    folder: Path,
-    name: str,
-    model: str,
-    good: list[float | None],
-    bad: float | None = 0.5,
-) -> SystemEvaluation:
-    """Scores of `good` for each query and of `bad` for all; None: the pair has no score."""
-    task = freeze(
-        TaskSpec(name=name, source="frozen_jsonl", folder=str(folder), qrels="qrels"), store
-    )
-    run = Run(store, task, model, {"adapter": "by hand", "dtype": "float32", "attention": "none"})
-    (shard,) = task.shards
-    job = ShardJob(run.key, run.fingerprint, task.folder, shard)
-    groups = read_groups(store, job)
-    results = [
-        GroupScores(
-            scores=np.array([np.nan if score is None else score for score in (bad, value)]),
-            tokens=np.array([3, 3], dtype=np.int32),
-            truncated=np.array([False, False]),
-            failures=tuple("out of memory" if score is None else None for score in (bad, value)),
-        )
-        for value in good
-    ]
-    commit(store, job, score_table(groups, results), {}, {"worker": {}})
-    return evaluate_run(run, view_task(task), SUITE)
+from tests.standins.systems import FIRST, LAST, SUITE, scored_system, task_folder
 
 
 @pytest.fixture
 def report(tmp_path: Path) -> dict[str, Any]:
     """Of three queries in task one the new model wins one and loses one; in two it wins both."""
-    store = Store(tmp_path / "store")
     one, two = task_folder(tmp_path / "one", 3), task_folder(tmp_path / "two", 2)
     systems = [
-        system(store, one, "one", "base", [0.0, 0.9, 0.9]),
-        system(store, one, "one", "new", [0.9, 0.0, 0.9]),
-        system(store, two, "two", "base", [0.0, 0.0]),
-        system(store, two, "two", "new", [0.9, 0.9]),
+        scored_system(tmp_path, one, "one", "base", [0.0, 0.9, 0.9]),
+        scored_system(tmp_path, one, "one", "new", [0.9, 0.0, 0.9]),
+        scored_system(tmp_path, two, "two", "base", [0.0, 0.0]),
+        scored_system(tmp_path, two, "two", "new", [0.9, 0.9]),
     ]
     rules = (
         GateRule(task="one", max_drop=0.01),
-        GateRule(task="one", slice="language=en", max_drop=0.1),
+        GateRule(task="one", slice="language=en", max_drop=0.1, critical=True),
         GateRule(task="two", slice="language=ko", min_n=2),
     )
     suite = SuiteSpec(**{**vars(SUITE), "gate": rules})
     models = [ModelSpec("base", "by hand"), ModelSpec("new", "by hand")]
     found = document(find(suite, systems), models, [("python", "3")])
     return json.loads(json_bytes(found))
-
-
-IDEAL = 1 + SECOND  # two relevant documents: `good` and the one no list holds
-FIRST, LAST = 1 / IDEAL, SECOND / IDEAL  # nDCG with `good` on rank 1 and on rank 2
 
 
 def row(report: dict[str, Any], part: str, **wanted: Any) -> dict[str, Any]:
@@ -177,9 +106,9 @@ def test_gate_verdicts_follow_their_rules(report: dict[str, Any]) -> None:
 
 def test_a_pair_without_a_score_ranks_last_and_leaves_the_deltas(tmp_path: Path) -> None:
     """Conformance 45: counted beside the mean, and deltas on the common valid queries."""
-    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
-    base = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
-    new = system(store, folder, "one", "new", [None, 0.9, 0.9])
+    folder = task_folder(tmp_path / "one", 3)
+    base = scored_system(tmp_path, folder, "one", "base", [0.9, 0.0, 0.9])
+    new = scored_system(tmp_path, folder, "one", "new", [None, 0.9, 0.9])
     found = json.loads(json_bytes(document(find(SUITE, [base, new]), [], [])))
     mean = row(found, "results", task="one", system="new", measure="nDCG@10")
     assert mean["mean"] == pytest.approx((LAST + FIRST + FIRST) / 3)
@@ -192,9 +121,7 @@ def test_a_pair_without_a_score_ranks_last_and_leaves_the_deltas(tmp_path: Path)
 
 def test_truncated_is_a_slice_of_the_system_that_cut(tmp_path: Path) -> None:
     """Conformance 49: a mean over cut texts stands beside one over whole texts."""
-    new = system(
-        Store(tmp_path / "store"), task_folder(tmp_path / "one", 3), "one", "new", [0.9] * 3
-    )
+    new = scored_system(tmp_path, task_folder(tmp_path / "one", 3), "one", "new", [0.9] * 3)
     assert list(new.slices(["truncated"])) == [("truncated", "no")]
     cut = replace(new, truncated_queries=frozenset({"q1"}))
     found = {name[1]: inside.tolist() for name, inside in cut.slices(["truncated"]).items()}
@@ -203,10 +130,10 @@ def test_truncated_is_a_slice_of_the_system_that_cut(tmp_path: Path) -> None:
 
 def test_runs_over_other_judgments_are_refused(tmp_path: Path) -> None:
     """The digest that differs is named."""
-    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
-    first = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
+    folder = task_folder(tmp_path / "one", 3)
+    first = scored_system(tmp_path, folder, "one", "base", [0.9, 0.0, 0.9])
     (folder / "qrels").write_text("q0 0 absent 2\n")
-    second = system(store, folder, "one", "new", [0.9, 0.0, 0.9])
+    second = scored_system(tmp_path, folder, "one", "new", [0.9, 0.0, 0.9])
     with pytest.raises(FrozenDataError, match="differ in judgments, recipe"):
         check_comparable(first.run, second.run)
 
@@ -218,19 +145,21 @@ def test_sessions_are_told_apart() -> None:
 
 def test_a_model_that_scored_nothing_is_worth_nothing_and_fails_the_gate(tmp_path: Path) -> None:
     """Its order would be the tie rule's: 0 and FAILED, whatever the rule allows."""
-    store, folder = Store(tmp_path / "store"), task_folder(tmp_path / "one", 3)
-    first = system(store, folder, "one", "base", [0.9, 0.0, 0.9])
-    nothing = system(store, folder, "one", "new", [None] * 3, bad=None)
+    folder = task_folder(tmp_path / "one", 3)
+    first = scored_system(tmp_path, folder, "one", "base", [0.9, 0.0, 0.9])
+    nothing = scored_system(tmp_path, folder, "one", "new", [None] * 3, bad=None)
     suite = SuiteSpec(**{**vars(SUITE), "gate": (GateRule(max_drop=1.0),)})
     found = json.loads(json_bytes(document(find(suite, [first, nothing]), [], [])))
     assert row(found, "results", task="one", system="new", measure="nDCG@10")["mean"] == 0.0
     assert found["gate"]["passed"] is False
     assert "nothing to judge by" in found["gate"]["rules"][0]["sentence"]
+    # stage 1 did find the relevant documents: that a model failed on them makes none unreachable
+    assert row(found, "tasks", name="one")["unreachable"] == []
 
 
 def test_a_task_without_any_defined_value_has_nulls_not_nan(tmp_path: Path) -> None:
     """no_relevant: nan where every grade is 0: strict JSON with null, no traceback."""
-    store, folder = Store(tmp_path / "store"), tmp_path / "zero"
+    folder = tmp_path / "zero"
     task_folder(folder, 2)
     (folder / "qrels").write_text("q0 0 absent 0\nq1 0 absent 0\n")
     lines_ = [json.loads(line) for line in (folder / "candidates.jsonl").open()]
@@ -239,14 +168,49 @@ def test_a_task_without_any_defined_value_has_nulls_not_nan(tmp_path: Path) -> N
     write_jsonl(folder / "candidates.jsonl", lines_)
     suite = SuiteSpec(**{**vars(SUITE), "no_relevant": "nan"})
     systems = [
-        evaluate_run(system(store, folder, "zero", name, [0.9, 0.9]).run, view_task(task), suite)
+        scored_system(tmp_path, folder, "zero", name, [0.9, 0.9], suite=suite)
         for name in ("base", "new")
-        for task in [
-            freeze(
-                TaskSpec(name="zero", source="frozen_jsonl", folder=str(folder), qrels="qrels"),
-                store,
-            )
-        ]
     ]
     found = json.loads(json_bytes(document(find(suite, systems), [], [])))
     assert row(found, "headroom", task="zero", system="new")["value"] is None
+    result = row(found, "results", task="zero", system="new", measure="nDCG@10")
+    assert [result[key] for key in ("mean", "interval", "ranks", "beaten")] == [None] * 4
+
+
+def test_what_qualifies_a_delta_stands_in_the_document(report: dict[str, Any]) -> None:
+    """Two of two queries improve: p = 2/4; Holm over the 4 tests of both tasks gives 1."""
+    delta = row(report, "comparisons", task="two", measure="nDCG@10")
+    assert (delta["p_value"], delta["corrected_p"]) == (0.5, 1.0)
+    assert delta["detectable"] is None  # equal deltas: no spread is known
+    assert report["suite"]["tests"] == 4  # two tasks x two measures; every slice is small
+    assert all(s["p_value"] is s["corrected_p"] is None for s in delta["slices"])
+    delta = row(report, "comparisons", task="one", measure="nDCG@10")
+    assert delta["effect_size"] == pytest.approx(0.0)
+    assert delta["p_value"] == 1.0  # one up, one down: every sign flip is as far from 0
+
+
+def test_the_leaderboard_has_ranks_and_how_often_the_best_wins(report: dict[str, Any]) -> None:
+    """In task two the new model wins in every resample, over both tasks in those of task two."""
+    ranks = {
+        (r["task"], r["system"]): (r["ranks"], r["beaten"])
+        for r in report["results"]
+        if r["measure"] == "nDCG@10"
+    }
+    assert ranks["two", "new"] == ([1, 1], None)
+    assert ranks["two", "base"] == ([2, 2], 1.0)
+    assert ranks["macro", "new"][1] is None
+    assert 0.5 < ranks["macro", "base"][1] <= 1.0
+    others = [r["ranks"] for r in report["results"] if r["measure"] != "nDCG@10"]
+    assert others == [None] * 6
+
+
+def test_a_slice_that_nobody_has_is_told(tmp_path: Path) -> None:
+    """A slip of the pen in `slices` would otherwise say nothing at all."""
+    folder = task_folder(tmp_path / "one", 3)
+    systems = [scored_system(tmp_path, folder, "one", m, [0.9] * 3) for m in ("base", "new")]
+    suite = replace(SUITE, slices=("language", "langauge"))
+    found = document(find(suite, systems), [], [])
+    assert (
+        "no query and no judgment has the attribute 'langauge', which slices names"
+        in (found["warnings"])
+    )

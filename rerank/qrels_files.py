@@ -1,0 +1,256 @@
+"""Judgments as files: TREC and BEIR qrels, JSONL, JSON and Parquet become one `QrelsFile`.
+
+Duplicates and fractions are kept as they are written, with their lines, for the conventions of
+`metrics` to judge. `read_qrels` is the strict reader for freezing. Conventions: trec_eval 9 and 10,
+BEIR 2.2, ranx 0.3, ir_measures 0.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metrics.arrays import Floats, Integers, Objects
+from metrics.ids import Ids, coded, objects
+from rerank.errors import InputError
+from rerank.file_kinds import ID_OF_DOCUMENT, ID_OF_QUERY, kind_of, parquet_columns, read_json
+from rerank.formats import (
+    BEIR_HEADER,
+    GRADE,
+    SCORE,
+    Judgment,
+    attributes_of,
+    checked_text,
+    columns_of,
+    grade_of,
+    json_lines,
+    lines,
+    provenance_of,
+    text_field,
+)
+
+GRADES = ("grade", "relevance_grade", "relevance", "label", "score")
+SUBTOPICS = ("subtopic", "iteration")
+
+
+@dataclass(frozen=True)
+class QrelsFile:
+    """Judgments as they are written; parallel arrays, one row a judgment.
+
+    query_ids, doc_ids: (n,). grades: (n,) float64. subtopics: (n,) object, str, the
+    second column of TREC qrels. provenances: (n,). lines: (n,) int64, 1-based; None where a
+    line is a row.
+    """
+
+    path: Path
+    query_ids: Ids
+    doc_ids: Ids
+    grades: Floats
+    subtopics: Objects
+    provenances: Ids
+    lines: Integers | None
+
+    def line(self, row: int) -> int:
+        """1-based line of a row."""
+        return row + 1 if self.lines is None else int(self.lines[row])
+
+
+@dataclass
+class _Row:
+    """One judgment as it is written: the grade is still what the file holds."""
+
+    line: int
+    query_id: str
+    doc_id: str
+    grade: Any
+    where: str
+    subtopic: str = "0"
+    provenance: Any = None
+    attributes: Any = None
+
+
+def read_qrels_file(path: Path, *, fractions: bool = False) -> QrelsFile:
+    """The judgments of a file; its kind is told from its content. InputError names the line.
+
+    fractions: grades may be fractions; without it 0.5 and 1.0 are errors, never cut to integers.
+    """
+    if kind_of(path) == "parquet":
+        return _parquet_qrels(path, fractions)
+    graded = [(row, _number(row, fractions)) for row in _rows(path)]
+    rows = [row for row, _ in graded]
+    return QrelsFile(
+        path=path,
+        query_ids=coded(objects([row.query_id for row in rows])),
+        doc_ids=coded(objects([row.doc_id for row in rows])),
+        grades=np.array([grade for _, grade in graded], np.float64),
+        subtopics=objects([row.subtopic for row in rows]),
+        provenances=coded(objects([_provenance(row, "unstated") for row in rows])),
+        lines=np.array([row.line for row in rows], np.int64),
+    )
+
+
+def read_qrels(path: Path, provenance: str = "unstated") -> list[Judgment]:
+    """Judgments to freeze: integer grades, each pair once. InputError where not.
+
+    JSONL rows: query_id, doc_id, grade and optional provenance and attributes.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    judgments = []
+    for row in _rows(path):
+        pair = (row.query_id, row.doc_id)
+        if pair in seen:
+            raise InputError(
+                f"{path}, lines {seen[pair]} and {row.line}: document '{row.doc_id}' is judged "
+                f"twice for query '{row.query_id}'; keep one line"
+            )
+        seen[pair] = row.line
+        judgments.append(
+            Judgment(
+                *pair,
+                grade_of(row.grade, row.where),
+                _provenance(row, provenance),
+                attributes_of({} if row.attributes is None else row.attributes, row.where),
+            )
+        )
+    return judgments
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    kind = kind_of(path)
+    if kind == "jsonl":
+        return _jsonl_rows(path)
+    if kind == "json":
+        return _nested_rows(read_json(path), str(path))
+    if kind == "parquet":
+        raise InputError(
+            f"{path}: judgments to freeze are qrels or JSONL, not Parquet; export them"
+        )
+    return _column_rows(path)
+
+
+def _column_rows(path: Path) -> Iterator[_Row]:
+    """TREC (query iteration document grade) or BEIR (query document grade, header optional)."""
+    width = 0
+    for number, text in lines(path):
+        parts = columns_of(text)
+        if not parts or tuple(parts) == BEIR_HEADER:
+            continue
+        if text.startswith("#") and _is_comment(parts):
+            continue
+        width = width or len(parts)
+        if width not in (3, 4) or len(parts) != width:
+            raise InputError(
+                f"{path}, line {number} has {len(parts)} fields, "
+                f"{width if width in (3, 4) else 4} expected (TREC: query iteration document "
+                "grade; BEIR: query document grade)"
+            )
+        subtopic = parts[1] if width == 4 else "0"
+        where = f"{path}, line {number}"
+        yield _Row(number, parts[0], parts[-2], parts[-1], where, subtopic)
+
+
+def _is_comment(parts: list[str]) -> bool:
+    """Whether a line that begins with `#` is a comment: it has not the shape of a judgment."""
+    return len(parts) not in (3, 4) or (parts[0] == "#" and not SCORE.fullmatch(parts[-1]))
+
+
+def _jsonl_rows(path: Path) -> Iterator[_Row]:
+    """A judgment a line, or a query a line with its graded `candidates`; null = unjudged."""
+    for number, row in json_lines(path):
+        where = f"{path}, line {number}"
+        query_id = text_field(row, ID_OF_QUERY, where)
+        entries = row.get("candidates", [row])
+        if not isinstance(entries, list) or not all(isinstance(item, dict) for item in entries):
+            raise InputError(f"{where}, field 'candidates': must be a list of objects")
+        for place, entry in enumerate(entries, 1):
+            inside = f"{where}, candidate {place}" if "candidates" in row else where
+            doc_id = text_field(entry, ID_OF_DOCUMENT, inside)
+            field = next((name for name in GRADES if name in entry), None)
+            if field is None:
+                raise InputError(
+                    f"{inside}, field 'grade': is missing; the line has {sorted(entry)}"
+                )
+            if entry[field] is None and "candidates" in row:
+                continue
+            subtopic = next((entry[name] for name in SUBTOPICS if name in entry), "0")
+            if not isinstance(subtopic, str):
+                raise InputError(f"{inside}, field 'subtopic': {subtopic!r} must be a string")
+            yield _Row(
+                number,
+                query_id,
+                doc_id,
+                entry[field],
+                inside,
+                subtopic,
+                entry.get("provenance"),
+                entry.get("attributes"),
+            )
+
+
+def _nested_rows(value: dict[str, Any], where: str) -> Iterator[_Row]:
+    """{query: {document: grade}} as ranx, pytrec_eval and mteb hold it."""
+    for number, (query_id, documents) in enumerate(value.items(), 1):
+        if not isinstance(documents, dict):
+            raise InputError(
+                f"{where}, query '{query_id:.60}': must be an object of document: grade"
+            )
+        for doc_id, grade in documents.items():
+            place = f"{where}, query '{query_id:.60}', document '{doc_id:.60}'"
+            checked_text(query_id + doc_id, place)
+            yield _Row(number, query_id, doc_id, grade, place)
+
+
+def _parquet_qrels(path: Path, fractions: bool) -> QrelsFile:
+    table = parquet_columns(
+        path,
+        {"query": ID_OF_QUERY, "document": ID_OF_DOCUMENT},
+        {"grade": GRADES, "provenance": ("provenance",)},
+    )
+    if "grade" not in table:
+        raise InputError(f"{path}: no column 'grade'; judgments need one")
+    grades = table["grade"].numbers()
+    n = len(grades)
+    wrong = ~np.isfinite(grades) if fractions else grades != np.floor(grades)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"{path}, row {row + 1}, column 'grade': {grades[row]:g} is not "
+            f"{'a finite number' if fractions else 'an integer; --gains float uses it as a gain'}"
+        )
+    unstated = Ids(np.zeros(n, np.int64), objects(["unstated"]))
+    return QrelsFile(
+        path=path,
+        query_ids=table["query"].ids(),
+        doc_ids=table["document"].ids(),
+        grades=grades,
+        subtopics=np.full(n, "0", dtype=object),
+        provenances=table["provenance"].ids() if "provenance" in table else unstated,
+        lines=None,
+    )
+
+
+def _number(row: _Row, fractions: bool) -> float:
+    """The grade as a number; a fraction only where it is asked for, and never cut."""
+    value = row.grade
+    fraction = isinstance(value, float) or (
+        isinstance(value, str) and SCORE.fullmatch(value) and not GRADE.fullmatch(value)
+    )
+    if fraction and not fractions:
+        raise InputError(
+            f"{row.where}, field 'grade': {value} is not an integer; --gains float uses it "
+            "as a gain"
+        )
+    if not fraction:
+        return float(grade_of(value, row.where))
+    if not math.isfinite(float(value)):
+        raise InputError(f"{row.where}, field 'grade': {value} is not a finite number")
+    return float(value)
+
+
+def _provenance(row: _Row, otherwise: str) -> str:
+    return provenance_of(otherwise if row.provenance is None else row.provenance, row.where)

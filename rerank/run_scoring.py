@@ -1,0 +1,212 @@
+"""Anyone's run against anyone's judgments: from two files to values per query and what to know.
+
+What changes the numbers (ids made equal, equal texts taken together, order by rank) happens only
+where it is asked for, and is counted; what could mislead is said in `warnings`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import metrics
+from metrics.arrays import Floats, Integers
+from metrics.ids import Ids, coded, objects
+from metrics.peers import evaluate_as, peer
+from rerank.duplicate_texts import Merged, merged_duplicates, text_groups
+from rerank.errors import ConfigError, InputError
+from rerank.qrels_files import QrelsFile
+from rerank.run_files import RunFile
+from rerank.run_warnings import warnings_of
+from rerank.shared_names import under_one_list
+
+ORDERS = ("score", "rank")
+_ROWS = re.compile(r" \(rows? [^)]*\)")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How runs are read and evaluated.
+
+    compat: a tool of `metrics.peers.PEERS`, or "" for our own conventions. conventions: fields of
+    `metrics.Conventions` that are stated, on top of the tool's. order: score, rank or "" for the
+    tool's. dedupe: text or "". normalise_ids: NFC or "".
+    """
+
+    compat: str = ""
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    order: str = ""
+    dedupe: str = ""
+    normalise_ids: str = ""
+
+    @property
+    def by_rank(self) -> bool:
+        return (self.order or (peer(self.compat).order if self.compat else "score")) == "rank"
+
+    @property
+    def resolved(self) -> metrics.Conventions:
+        """The conventions of most measures."""
+        base = peer(self.compat).conventions if self.compat else metrics.Conventions()
+        return replace(base, **self.conventions)
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """One run's evaluation. duplicate_texts: ids of documents of one query with the same text, each
+    in the order of the run. disagreeing: queries whose rank column contradicts the scores.
+    """
+
+    run: RunFile
+    how: metrics.Conventions
+    listed: metrics.Run  # as evaluated
+    judgments: metrics.Judgments  # as evaluated
+    evaluation: metrics.Evaluation
+    duplicate_texts: tuple[tuple[str, ...], ...]
+    warnings: tuple[str, ...]
+    disagreeing: tuple[str, ...]
+
+
+def score_run(
+    run: RunFile,
+    qrels: QrelsFile,
+    measures: Sequence[str],
+    scoring: Scoring,
+    candidates: RunFile | None = None,
+) -> ScoredRun:
+    """Values of every measure for one run.
+
+    candidates: the first stage's list; gives texts, and the ranks that `tie=input` and
+    candidate_recall@N go by. InputError names the lines of the file that is wrong.
+    """
+    if not len(qrels.grades):
+        raise InputError(f"{qrels.path} holds no judgment; there is nothing to evaluate against")
+    disagreeing = rank_disagreements(run)
+    placed = _with_candidates(run, candidates) if candidates else run
+    texts = placed.texts
+    queries, judged_queries = under_one_list(
+        _normalised(placed.query_ids, scoring), _normalised(qrels.query_ids, scoring)
+    )
+    documents, judged_documents = under_one_list(
+        _normalised(placed.doc_ids, scoring), _normalised(qrels.doc_ids, scoring)
+    )
+    listed = metrics.Run(
+        query_ids=queries,
+        doc_ids=documents,
+        scores=_order(placed, scoring),
+        positions=None if candidates is None else placed.ranks,
+    )
+    parsed = [metrics.parse_measure(name) for name in measures]
+    judged = metrics.Judgments(
+        query_ids=judged_queries,
+        doc_ids=judged_documents,
+        grades=qrels.grades,
+        subtopics=qrels.subtopics if any(m.metric.needs_subtopics for m in parsed) else None,
+    )
+    merged = Merged(listed, judged)
+    groups = text_groups(listed, texts) if texts is not None else ()
+    if scoring.dedupe == "text":
+        if texts is None:
+            raise ConfigError(
+                f"--dedupe text: {run.path} holds no texts; give the first stage's candidates with "
+                "their texts by --candidates"
+            )
+        merged = merged_duplicates(listed, judged, texts)
+    evaluation = _evaluated(merged, measures, scoring, run, qrels)
+    listed, judged = merged.run, merged.judgments
+    return ScoredRun(
+        run=run,
+        how=scoring.resolved,
+        listed=listed,
+        judgments=judged,
+        evaluation=evaluation,
+        duplicate_texts=groups,
+        warnings=warnings_of(run, qrels, listed, judged, evaluation, disagreeing, groups, scoring),
+        disagreeing=disagreeing,
+    )
+
+
+def rank_disagreements(run: RunFile) -> tuple[str, ...]:
+    """Queries in which a better rank has a lower score, sorted; equal ranks say nothing."""
+    if run.ranks is None or not run.scored or not len(run.scores):
+        return ()
+    query = run.query_ids.codes
+    order = np.lexsort((-run.scores, run.ranks, query))
+    follows = query[order][1:] == query[order][:-1]
+    worse_rank = run.ranks[order][1:] > run.ranks[order][:-1]
+    better_score = run.scores[order][1:] > run.scores[order][:-1]
+    wrong = order[1:][follows & worse_rank & better_score]
+    return tuple(sorted(run.query_ids[wrong].present()))
+
+
+def _normalised(ids: Ids, scoring: Scoring) -> Ids:
+    """Ids of the same NFC form become one."""
+    if scoring.normalise_ids != "NFC":
+        return ids
+    names = coded(objects([unicodedata.normalize("NFC", name) for name in ids.names.tolist()]))
+    return Ids(names.codes[ids.codes], names.names)
+
+
+def _order(run: RunFile, scoring: Scoring) -> Floats:
+    if not scoring.by_rank:
+        return run.scores
+    if run.ranks is None:
+        raise ConfigError(
+            f"order=rank: {run.path} has no whole-number ranks; leave it out, the scores decide"
+        )
+    scores: Floats = -run.ranks.astype(np.float64)
+    return scores
+
+
+def _with_candidates(run: RunFile, candidates: RunFile) -> RunFile:
+    """The run with the ranks and texts of the first stage, whose candidates it must hold."""
+    ranks = candidates.ranks if candidates.ranks is not None else _places(candidates)
+    at = {
+        pair: row
+        for row, pair in enumerate(
+            zip(candidates.query_ids.tolist(), candidates.doc_ids.tolist(), strict=True)
+        )
+    }
+    pairs = zip(run.query_ids.tolist(), run.doc_ids.tolist(), strict=True)
+    rows = np.array([at.get(pair, -1) for pair in pairs], np.int64)
+    if np.any(rows < 0):
+        first = int(np.argmax(rows < 0))
+        raise InputError(
+            f"{run.path}, line {run.line(first)}: document '{run.doc_ids[first]}' of query "
+            f"'{run.query_ids[first]}' is not among the candidates of {candidates.path}; give the "
+            "candidates that this run ranks"
+        )
+    texts = run.texts if candidates.texts is None else candidates.texts[rows]
+    return replace(run, ranks=ranks[rows], texts=texts)
+
+
+def _places(run: RunFile) -> Integers:
+    seen: dict[str, int] = {}
+    places = np.empty(len(run.scores), np.int64)
+    for row, query in enumerate(run.query_ids.tolist()):
+        seen[query] = places[row] = seen.get(query, 0) + 1
+    return places
+
+
+def _evaluated(
+    merged: Merged, measures: Sequence[str], scoring: Scoring, run: RunFile, qrels: QrelsFile
+) -> metrics.Evaluation:
+    try:
+        if scoring.compat:
+            tool = peer(scoring.compat)
+            return evaluate_as(tool, merged.run, merged.judgments, measures, scoring.conventions)
+        return metrics.evaluate(merged.run, merged.judgments, measures, scoring.resolved)
+    except metrics.MetricError as error:
+        if not error.rows:
+            raise
+        file, kept = (run, merged.rows) if error.table == "run" else (qrels, merged.judgment_rows)
+        rows = error.rows if kept is None else kept[list(error.rows)].tolist()
+        lines = sorted({file.line(row) for row in rows})
+        shown = " and ".join(map(str, lines[:2]))
+        shown += f" and {len(lines) - 2} more" if len(lines) > 2 else ""
+        what = _ROWS.sub("", str(error))
+        raise InputError(f"{file.path}, line{'s'[: len(lines) - 1]} {shown}: {what}") from error
