@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     scoring = scoring_of(arguments)
     if arguments.to and arguments.to.suffix not in WRITERS:
         raise ConfigError(f"--to {arguments.to}: write a .parquet or a .jsonl file")
+    if len(set(arguments.runs)) < len(arguments.runs):
+        raise ConfigError("--run names a file twice; name each run once")
     names = measures_of(arguments, scoring)
     fractions = scoring.resolved.gains == "float"
     qrels = read_qrels_file(arguments.qrels, fractions=fractions)
@@ -108,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder.write(arguments.to.name, rows(scored, names))
     if arguments.json:
         for item in scored:
-            found = [row for row in comparisons if row.challenger == str(item.run.path)]
+            found = [row for row in comparisons if row.pair.challenger == str(item.run.path)]
             say(
                 json.dumps(
                     document(item, names, scoring, found), allow_nan=False, ensure_ascii=False

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from metrics.arrays import Floats, Objects
+from metrics.arrays import Floats, Integers, Objects
 from metrics.ids import Ids, objects
 from rerank.errors import InputError
 from rerank.formats import cannot_read
@@ -81,6 +81,18 @@ def _object(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path}: key '{twice:.80}' occurs twice in one object; keep one")
     return value
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """What every table of a file knows. lines: (n,) int64, 1-based; None where a line is a row."""
+
+    path: Path
+    lines: Integers | None
+
+    def line(self, row: int) -> int:
+        """1-based line of a row."""
+        return row + 1 if self.lines is None else int(self.lines[row])
 
 
 @dataclass(frozen=True)

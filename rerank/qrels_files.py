@@ -15,10 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from metrics.arrays import Floats, Integers, Objects
+from metrics.arrays import Floats, Objects
 from metrics.ids import Ids, coded, objects
 from rerank.errors import InputError
-from rerank.file_kinds import ID_OF_DOCUMENT, ID_OF_QUERY, kind_of, parquet_columns, read_json
+from rerank.file_kinds import (
+    ID_OF_DOCUMENT,
+    ID_OF_QUERY,
+    FileRows,
+    kind_of,
+    parquet_columns,
+    read_json,
+)
 from rerank.formats import (
     BEIR_HEADER,
     GRADE,
@@ -39,7 +46,7 @@ SUBTOPICS = ("subtopic", "iteration")
 
 
 @dataclass(frozen=True)
-class QrelsFile:
+class QrelsFile(FileRows):
     """Judgments as they are written; parallel arrays, one row a judgment.
 
     query_ids, doc_ids: (n,). grades: (n,) float64. subtopics: (n,) object, str, the
@@ -47,17 +54,11 @@ class QrelsFile:
     line is a row.
     """
 
-    path: Path
     query_ids: Ids
     doc_ids: Ids
     grades: Floats
     subtopics: Objects
     provenances: Ids
-    lines: Integers | None
-
-    def line(self, row: int) -> int:
-        """1-based line of a row."""
-        return row + 1 if self.lines is None else int(self.lines[row])
 
 
 @dataclass

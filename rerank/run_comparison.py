@@ -1,5 +1,5 @@
-"""Runs of files against the first of them: paired deltas, interval, corrected p, and what is owed
-to unjudged documents."""
+"""Runs of files against the first of them: paired deltas with tests, and what is owed to unjudged
+documents."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 import metrics
-from metrics.unjudged import unjudged_bounds
 from rerank.run_scoring import ScoredRun
+from rerank.system_values import SystemValues
+from rerank.value_statistics import Pair, Settings, aligned, pairs
 
-SEED, SAMPLES = 17, 10_000
 APART = 0.05  # difference of unjudged@k from which a delta's bounds are worth a sentence
 
 
@@ -22,18 +20,11 @@ APART = 0.05  # difference of unjudged@k from which a delta's bounds are worth a
 class RunComparison:
     """One measure of one run against the baseline; deltas are challenger minus baseline.
 
-    p_value: paired randomisation; corrected: Holm over all runs and measures compared at once.
-    unjudged_bounds: the mean delta if unjudged documents were worst or best for the challenger;
-    None where the measure looks at no cutoff.
+    tests: how many the correction counted. unjudged_bounds: the mean delta if unjudged documents
+    were worst or best for the challenger; None where the measure looks at no cutoff.
     """
 
-    baseline: str
-    challenger: str
-    measure: str
-    summary: metrics.PairedSummary
-    interval: metrics.Interval | None
-    p_value: float
-    corrected: float
+    pair: Pair
     tests: int
     unjudged_bounds: tuple[float, float] | None
     warnings: tuple[str, ...]
@@ -44,141 +35,105 @@ class RunComparison:
 
     def cells(self) -> list[str]:
         """The row under HEADER."""
-        found = self.summary
+        pair, found, interval = self.pair, self.pair.summary, self.pair.interval
         return [
-            f"{self.challenger} - {self.baseline}",
-            self.measure,
+            f"{pair.challenger} - {pair.baseline}",
+            pair.measure,
             f"{found.mean:+.4f}" if found.n else "—",
-            f"[{self.interval.low:+.4f}, {self.interval.high:+.4f}]" if self.interval else "—",
+            f"[{interval.low:+.4f}, {interval.high:+.4f}]" if interval else "—",
             f"{found.improved}/{found.tied}/{found.regressed}",
             str(found.n),
-            _p(self.p_value),
-            _p(self.corrected),
+            _p(pair.p),
+            _p(pair.p_corrected),
         ]
 
     def as_json(self) -> dict[str, Any]:
         """Strict JSON: values that do not exist are null."""
-        found, interval = self.summary, self.interval
+        pair, found, interval = self.pair, self.pair.summary, self.pair.interval
         return {
-            "baseline": self.baseline,
-            "measure": self.measure,
+            "baseline": pair.baseline,
+            "measure": pair.measure,
             "n": found.n,
             "left_out": found.left_out,
             "mean_delta": _finite(found.mean),
-            "interval": None
-            if interval is None
-            else {"low": interval.low, "high": interval.high, "kind": interval.kind,
-                  "degenerate": interval.degenerate},
+            "interval": None if interval is None else vars(interval),
             "improved": found.improved,
             "tied": found.tied,
             "regressed": found.regressed,
             "effect_size": _finite(found.effect_size),
-            "p_value": _finite(self.p_value),
-            "p_holm": _finite(self.corrected),
+            "p_value": _finite(pair.p),
+            "p_holm": _finite(pair.p_corrected),
             "tests": self.tests,
+            "detectable": _finite(pair.detectable),
             "unjudged_bounds": None if self.unjudged_bounds is None else list(self.unjudged_bounds),
             "warnings": list(self.warnings),
-        }  # fmt: skip
+        }
 
 
 def compare_runs(scored: Sequence[ScoredRun], measures: Sequence[str]) -> list[RunComparison]:
-    """Every run after the first against the first, for every measure; Holm over all of them."""
+    """Every run after the first against the first: randomisation, Holm over runs and measures."""
     if len(scored) < 2:
         return []
-    baseline, challengers = scored[0], scored[1:]
-    pairs = [(challenger, name) for challenger in challengers for name in measures]
-    aligned = [_aligned(baseline, challenger, name) for challenger, name in pairs]
-    p_values = np.array(
-        [
-            metrics.randomization_test(b - a, samples=SAMPLES, rng=np.random.default_rng(SEED))
-            if len(a)
-            else math.nan
-            for a, b in aligned
-        ]
-    )
-    corrected = metrics.holm(p_values)
+    found = {str(item.run.path): item for item in scored}
+    systems = [
+        SystemValues(
+            name=name,
+            path=item.run.path,
+            query_ids=item.evaluation.query_ids,
+            values={measure: item.evaluation.values[measure] for measure in measures},
+        )
+        for name, item in found.items()
+    ]
+    baseline = found[systems[0].name]
+    tested = pairs(aligned(systems), systems[0].name, Settings())
     return [
-        _comparison(baseline, challenger, name, a, b, float(p_values[at]), float(corrected[at]),
-                    int(np.count_nonzero(~np.isnan(p_values))))
-        for at, ((challenger, name), (a, b)) in enumerate(zip(pairs, aligned, strict=True))
-    ]  # fmt: skip
-
-
-def _aligned(
-    baseline: ScoredRun, challenger: ScoredRun, measure: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the queries that both count, NaN where one of them has none."""
-    theirs = dict(
-        zip(challenger.evaluation.query_ids, challenger.evaluation.values[measure], strict=True)
-    )
-    ours = zip(baseline.evaluation.query_ids, baseline.evaluation.values[measure], strict=True)
-    rows = [(value, theirs[query]) for query, value in ours if query in theirs]
-    columns = np.array(rows, np.float64).reshape(-1, 2)
-    return columns[:, 0], columns[:, 1]
+        _comparison(pair, baseline, found[pair.challenger], sum(p.p == p.p for p in tested))
+        for pair in tested
+    ]
 
 
 def _comparison(
-    baseline: ScoredRun,
-    challenger: ScoredRun,
-    measure: str,
-    a: np.ndarray,
-    b: np.ndarray,
-    p_value: float,
-    corrected: float,
-    tests: int,
+    pair: Pair, baseline: ScoredRun, challenger: ScoredRun, tests: int
 ) -> RunComparison:
-    summary = metrics.paired_deltas(a, b)
-    bounds = _bounds(baseline, challenger, measure)
-    return RunComparison(
-        baseline=str(baseline.run.path),
-        challenger=str(challenger.run.path),
-        measure=measure,
-        summary=summary,
-        interval=metrics.bootstrap_interval(
-            b - a, samples=SAMPLES, rng=np.random.default_rng(SEED), deltas=True
-        ),
-        p_value=p_value,
-        corrected=corrected,
-        tests=tests,
-        unjudged_bounds=bounds,
-        warnings=_warnings(baseline, challenger, measure, summary, bounds),
-    )
+    bounds = _bounds(baseline, challenger, pair.measure)
+    return RunComparison(pair, tests, bounds, _warnings(pair, baseline, challenger, bounds))
 
 
 def _bounds(baseline: ScoredRun, challenger: ScoredRun, measure: str) -> tuple[float, float] | None:
     inner = metrics.parse_measure(measure).innermost
-    if inner.cutoff is None or not inner.metric.needs_relevant or inner.metric.needs_positions:
+    facts = inner.metric
+    if inner.cutoff is None or not facts.needs_relevant:
         return None
-    low, high = unjudged_bounds(
+    if facts.needs_positions or facts.needs_subtopics:
+        return None
+    return metrics.unjudged_bounds(
         baseline.listed, challenger.listed, challenger.judgments, measure, challenger.how
     )
-    return low, high
 
 
 def _warnings(
+    pair: Pair,
     baseline: ScoredRun,
     challenger: ScoredRun,
-    measure: str,
-    summary: metrics.PairedSummary,
     bounds: tuple[float, float] | None,
 ) -> tuple[str, ...]:
     """A delta whose sign unjudged documents could turn says so."""
-    if bounds is None or not summary.n or not bounds[0] <= 0 <= bounds[1] or summary.mean == 0:
+    delta = pair.summary.mean
+    if bounds is None or not pair.summary.n or not bounds[0] <= 0 <= bounds[1] or delta == 0:
         return ()
-    cutoff = metrics.parse_measure(measure).innermost.cutoff
-    shares = [
-        metrics.evaluate(item.listed, item.judgments, [f"unjudged@{cutoff}"], item.how).mean(
-            f"unjudged@{cutoff}"
-        )
-        for item in (baseline, challenger)
-    ]
-    if abs(shares[1] - shares[0]) <= APART:
+    cutoff = metrics.parse_measure(pair.measure).innermost.cutoff
+    ours, theirs = (_unjudged_share(item, f"unjudged@{cutoff}") for item in (baseline, challenger))
+    if abs(theirs - ours) <= APART:
         return ()
     return (
-        f"{measure} of {challenger.run.path} depends on unjudged documents: {shares[1]:.0%} of its "
-        f"first {cutoff} ranks against {shares[0]:.0%}; the delta {summary.mean:+.4f} could lie "
-        f"from {bounds[0]:+.4f} to {bounds[1]:+.4f}: judge them (rerank pool)",
+        f"{pair.measure} of {pair.challenger} depends on unjudged documents: {theirs:.0%} of its "
+        f"first {cutoff} ranks against {ours:.0%}; the delta {delta:+.4f} could lie from "
+        f"{bounds[0]:+.4f} to {bounds[1]:+.4f}: judge them (rerank pool)",
     )
+
+
+def _unjudged_share(item: ScoredRun, measure: str) -> float:
+    return metrics.evaluate(item.listed, item.judgments, [measure], item.how).mean(measure)
 
 
 def _p(value: float) -> str:

@@ -18,7 +18,14 @@ import numpy as np
 from metrics.arrays import Floats, Integers, Objects
 from metrics.ids import Ids, coded, objects
 from rerank.errors import InputError
-from rerank.file_kinds import ID_OF_DOCUMENT, ID_OF_QUERY, kind_of, parquet_columns, read_json
+from rerank.file_kinds import (
+    ID_OF_DOCUMENT,
+    ID_OF_QUERY,
+    FileRows,
+    kind_of,
+    parquet_columns,
+    read_json,
+)
 from rerank.formats import (
     RunRow,
     checked_text,
@@ -37,28 +44,22 @@ PREDICTIONS = "mteb_model_meta"  # the key that MTEB's predictions begin with
 
 
 @dataclass(frozen=True)
-class RunFile:
+class RunFile(FileRows):
     """One run as it is written; parallel arrays, one row a (query, document).
 
     query_ids, doc_ids: (n,). scores: (n,) float64, NaN where null or NaN is written.
     ranks: (n,) int64 as written, None where the file has no ranks. scored: False where the file
     holds ranks alone; the scores are then 1 / rank. texts: (n,) object, str or None; None where the
-    file has no texts. lines: (n,) int64, 1-based, None where a line is a row. notes: to be told.
+    file has no texts. notes: to be told.
     """
 
-    path: Path
     query_ids: Ids
     doc_ids: Ids
     scores: Floats
     ranks: Integers | None
     texts: Objects | None
-    lines: Integers | None
     scored: bool = True
     notes: tuple[str, ...] = ()
-
-    def line(self, row: int) -> int:
-        """1-based line of a row."""
-        return row + 1 if self.lines is None else int(self.lines[row])
 
 
 @dataclass

@@ -55,6 +55,9 @@ def test_the_metrics_benchmark_runs_and_checks_itself() -> None:
         "whole_speedup_over_pytrec_eval",
         "measures_speedup_over_pytrec_eval",
         "bootstrap_scipy_units",
+        "whole_speedup_over_zipped_columns",
+        "evaluate_speedup_over_pytrec_eval",
+        "bootstrap_scipy_percentile_units",
         "peak_gib",
     ]
     assert all(value > 0 for value in last.values())
@@ -64,9 +67,11 @@ def test_metric_figures_are_ratios_of_medians() -> None:
     """Three rounds by hand; the peak is left out where it was not measured."""
     columns = {
         "ours, whole": (1.0, 2.0, 9.0),
-        "pytrec_eval, whole": (5.0, 12.0, 10.0),
+        "pytrec_eval, rows": (5.0, 12.0, 10.0),
+        "pytrec_eval, columns": (4.0, 4.0, 4.0),
         "ours, measures": (0.5, 0.25, 0.125),
-        "pytrec_eval, measures": (3.0, 2.0, 9.0),
+        "ours, evaluate": (1.5, 1.5, 1.5),
+        "pytrec_eval, evaluate": (3.0, 2.0, 9.0),
         "ours, bootstrap": (4.0, 5.0, 3.0),
         "scipy, BCa": (0.5, 0.1, 2.0),
         "scipy, percentile": (1.0, 1.0, 1.0),
@@ -77,6 +82,9 @@ def test_metric_figures_are_ratios_of_medians() -> None:
         "whole_speedup_over_pytrec_eval": 10 / 2,
         "measures_speedup_over_pytrec_eval": 3 / 0.25,
         "bootstrap_scipy_units": 4 / 0.5,
+        "whole_speedup_over_zipped_columns": 4 / 2,
+        "evaluate_speedup_over_pytrec_eval": 3 / 1.5,
+        "bootstrap_scipy_percentile_units": 4 / 1,
     }
     assert metrics_benchmark.figures(rounds, 1.25)["peak_gib"] == 1.25
 
@@ -98,12 +106,12 @@ def test_a_wrong_value_stops_the_benchmark(measure: str) -> None:
 
 
 def test_the_benchmarks_data_are_what_they_say(tmp_path: Path) -> None:
-    """Every document once in a query, 15 of 20 judged ones among the candidates, some ties."""
+    """Every document once in a query, 6 of 8 judged ones among the candidates, some ties."""
     run, qrels = write_collection(tmp_path, 30, 51)
-    listed = metrics_benchmark.nested(run, "score")
-    judged = metrics_benchmark.nested(qrels, "grade")
+    listed = metrics_benchmark.from_rows(run, "score")
+    judged = metrics_benchmark.from_columns(qrels, "grade")
     assert len(listed) == len(judged) == 30
     for query in listed:
-        assert (len(listed[query]), len(judged[query])) == (51, 20)
-        assert len(listed[query].keys() & judged[query].keys()) == 15
+        assert (len(listed[query]), len(judged[query])) == (51, 8)
+        assert len(listed[query].keys() & judged[query].keys()) == 6
     assert any(len(set(scores.values())) < 51 for scores in listed.values())

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-JUDGED = 20  # judgments a query: three quarters among its candidates, the others not retrieved
+JUDGED = 8  # judgments a query: three quarters among its candidates, the others not retrieved
 GRADES = ((0, 1, 2, 3), (0.7, 0.15, 0.1, 0.05))
-BLOCK = 500  # queries of a row group: bounds memory while writing
+ROWS = 1 << 19  # of a row group, as writers make them; bounds memory while writing
 RUN = pa.schema([("query_id", pa.string()), ("doc_id", pa.string()), ("score", pa.float64())])
 QRELS = pa.schema([("query_id", pa.string()), ("doc_id", pa.string()), ("grade", pa.int32())])
 
@@ -19,13 +19,15 @@ QRELS = pa.schema([("query_id", pa.string()), ("doc_id", pa.string()), ("grade",
 def write_collection(folder: Path, queries: int, candidates: int) -> tuple[Path, Path]:
     """Files of a run and its judgments: `query_id, doc_id, score` and `query_id, doc_id, grade`."""
     rng = np.random.default_rng(29)
-    corpus = max(10 * (candidates + JUDGED), 20 * queries)
+    # about 50,000 documents, as the nine Korean retrieval tasks offer to their 12,054 queries
+    corpus = max(10 * (candidates + JUDGED), 4 * queries)
     documents = pa.array([f"doc-{number:07d}" for number in range(corpus)])
     names = pa.array([f"q{number:05d}" for number in range(queries)])
     run, qrels = folder / "run.parquet", folder / "qrels.parquet"
     with pq.ParquetWriter(run, RUN) as listed, pq.ParquetWriter(qrels, QRELS) as judged:
-        for start in range(0, queries, BLOCK):
-            members = np.arange(start, min(start + BLOCK, queries))
+        block = max(1, ROWS // candidates)
+        for start in range(0, queries, block):
+            members = np.arange(start, min(start + block, queries))
             found, scores, known, grades = _block(len(members), candidates, corpus, rng)
             listed.write_table(
                 pa.table([*_ids(names, members, documents, found), scores.ravel()], schema=RUN)
