@@ -26,7 +26,7 @@ from metrics.calibration import (
     reliability,
 )
 from rerank.errors import ConfigError
-from rerank.scored_pairs import ScoredPairs, read_scored_pairs
+from rerank.files.scored_pairs import ScoredPairs, read_scored_pairs
 
 FITS = {"temperature": fit_temperature, "platt": fit_platt}
 
@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.bins < 1:
-        raise ConfigError(f"--bins {arguments.bins}: give 1 or more; 10 are usual")
+    if not 1 <= arguments.bins <= 10_000:
+        raise ConfigError(f"--bins {arguments.bins}: give 1 to 10,000; 10 are usual")
     pairs = read_scored_pairs(
         arguments.pairs, by=arguments.by, rel=arguments.rel, slice_by=arguments.slice_by
     )

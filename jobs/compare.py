@@ -10,12 +10,12 @@ from jobs.evaluate import findings_of
 from jobs.freeze import frozen_tasks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from jobs.tables import deltas, gate, slice_deltas
-from rerank.comparison import check_comparable
 from rerank.errors import ConfigError
-from rerank.findings import Findings, verdict_record
 from rerank.frozen import open_frozen
 from rerank.runs import Run
 from rerank.store import Store
+from rerank.suite.comparison import check_comparable
+from rerank.suite.findings import Findings, verdict_record
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from jobs.suite_checks import check_names, check_suite
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
-from rerank.suites import GateRule, SuiteSpec
+from rerank.suite.suites import GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")

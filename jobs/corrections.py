@@ -14,7 +14,7 @@ import numpy as np
 import metrics
 from jobs.tables import p_number, table
 from rerank.errors import InputError
-from rerank.file_kinds import read_json
+from rerank.files.file_kinds import read_json
 
 RULES = tuple(name for name in metrics.CORRECTIONS if name != "none")
 

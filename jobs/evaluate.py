@@ -10,10 +10,10 @@ from jobs.freeze import frozen_tasks
 from jobs.replay import runs_of
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from jobs.tables import leaderboard
-from rerank.evaluation import SystemEvaluation, evaluate_run, query_metrics_table, view_task
-from rerank.findings import Findings, find
 from rerank.frozen import FrozenTask
 from rerank.store import Store
+from rerank.suite.evaluation import SystemEvaluation, evaluate_run, query_metrics_table, view_task
+from rerank.suite.findings import Findings, find
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

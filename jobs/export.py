@@ -17,14 +17,14 @@ from jobs.console import say
 from jobs.freeze import frozen_tasks
 from jobs.replay import runs_of
 from jobs.suite_arguments import add_suite_arguments, suite_of
-from rerank import exchange, mteb_results
-from rerank.evaluation import SystemEvaluation, evaluate_run, view_task
-from rerank.formats import Judgment
+from rerank.files import exchange, mteb_results
+from rerank.files.formats import Judgment
 from rerank.frozen import FrozenTask
 from rerank.models.adapters import ADAPTERS, resolve_weights
 from rerank.runs import Run
 from rerank.store import Store
-from rerank.suites import SuiteSpec
+from rerank.suite.evaluation import SystemEvaluation, evaluate_run, view_task
+from rerank.suite.suites import SuiteSpec
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from jobs.freeze import frozen_tasks
 from jobs.replay import runs_of
 from jobs.suite_arguments import suite_of
 from rerank.errors import ConfigError, InputError, unknown_name
-from rerank.exchange import Scores, best_first, judgments_of, ordered_scores
+from rerank.files.exchange import Scores, best_first, judgments_of, ordered_scores
+from rerank.files.formats import PROVENANCES
+from rerank.files.qrels_files import read_qrels
+from rerank.files.run_files import read_run
 from rerank.fingerprint import sha256_bytes
-from rerank.formats import PROVENANCES
 from rerank.frozen import FrozenTask, query_groups
 from rerank.pools import (
     WRITERS,
@@ -33,8 +35,6 @@ from rerank.pools import (
     pool_rows,
     read_graded,
 )
-from rerank.qrels_files import read_qrels
-from rerank.run_files import read_run
 from rerank.sources import read_corpus, read_queries
 from rerank.store import Store
 
@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--run",
         dest="runs",  # `run` is the verb's function
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
         metavar="FILE",
         help="a run: TREC, MS MARCO, JSONL, JSON or Parquet; repeat for each system",
@@ -210,9 +211,11 @@ def merge(arguments: argparse.Namespace) -> int:
     data = judgments_jsonl(merged.judgments)
     write_new(Path(arguments.to), data)
     provenance = Counter(row.provenance for row in merged.judgments)
+    new = len(merged.judgments) - len(old)
+    replaced = f"{merged.added - new:,} in place of a negative grade, " * (merged.added > new)
     say(
         f"{len(merged.judgments):,} judgments in {arguments.to}: {len(old):,} before, "
-        f"{merged.added:,} added, {merged.known:,} known with the same grade, {unjudged:,} of the "
+        f"{new:,} added, {replaced}{merged.known:,} known with the same grade, {unjudged:,} of the "
         f"pool still unjudged, {merged.new_queries:,} queries that had no judgment"
     )
     say("provenance: " + ", ".join(f"{name} {n:,}" for name, n in sorted(provenance.items())))

@@ -14,10 +14,10 @@ from jobs.evaluate import findings_of
 from jobs.freeze import frozen_tasks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from rerank.circumstances import describe_process
-from rerank.findings import Findings
 from rerank.reporting import latex_tables, markdown_tables, render_html, render_markdown
 from rerank.store import Store, json_bytes
-from rerank.summary import document
+from rerank.suite.findings import Findings
+from rerank.suite.summary import document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.console import say
 from jobs.tables import number, table
 from rerank.errors import ConfigError
-from rerank.mteb_results import read_result, result_rows, strict_json
+from rerank.files.mteb_results import read_result, result_rows, strict_json
 from rerank.store import Store
 
 

@@ -17,9 +17,9 @@ from metrics.peers import PEERS, peer
 from metrics.records import CHOICES
 from metrics.trec_names import from_trec_name
 from rerank.errors import ConfigError
-from rerank.qrels_files import read_qrels_file
+from rerank.files.qrels_files import read_qrels_file
+from rerank.files.run_files import read_run_file
 from rerank.run_comparison import RunComparison, compare_runs
-from rerank.run_files import read_run_file
 from rerank.run_scoring import ORDERS, ScoredRun, Scoring, score_run
 from rerank.schemas import SCHEMAS
 from rerank.store import Store, parquet_bytes
@@ -94,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--to {arguments.to}: write a .parquet or a .jsonl file")
     if len(set(arguments.runs)) < len(arguments.runs):
         raise ConfigError("--run names a file twice; name each run once")
+    if arguments.to and not arguments.to.absolute().parent.is_dir():
+        raise ConfigError(f"--to {arguments.to}: there is no such folder; make it first")
     names = measures_of(arguments, scoring)
     fractions = scoring.resolved.gains == "float"
     qrels = read_qrels_file(arguments.qrels, fractions=fractions)
@@ -155,6 +157,7 @@ def document(
         "n": next(iter(counts.values())),
         "n_per_measure": counts,
         "missing": list(found.missing),
+        "empty_lists": list(scored.run.empty),
         "unjudged_queries": list(found.unjudged_queries),
         "no_relevant": list(found.no_relevant),
         "unreachable": list(found.unreachable),

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from jobs.config import Suite, load_suite
 from rerank.store import Store
-from rerank.suites import SuiteSpec
+from rerank.suite.suites import SuiteSpec
 
 
 def add_suite_arguments(parser: argparse.ArgumentParser) -> None:

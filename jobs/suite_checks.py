@@ -7,8 +7,8 @@ from pathlib import Path
 
 import metrics
 from rerank.errors import ConfigError, unknown_name
-from rerank.slices import check_slice_names, parse_slice
-from rerank.suites import BOUNDS, INTERVALS, MACRO, GateRule, SuiteSpec
+from rerank.suite.slices import check_slice_names, parse_slice
+from rerank.suite.suites import BOUNDS, INTERVALS, MACRO, GateRule, SuiteSpec
 
 ENGINES = ("auto", "inline", "ray")
 # names become folders of the store; Korean and other letters are welcome

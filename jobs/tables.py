@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import metrics
-from rerank.comparison import Comparison, Difference
-from rerank.findings import Findings, compared_measures
-from rerank.gating import FAIL, TOO_FEW
 from rerank.records import ModelSpec
 from rerank.reporting.visible import visible
 from rerank.reporting.wording import provenance_words, share
-from rerank.significance import p_words
-from rerank.suites import MACRO
-from rerank.summary_rows import comparison_warnings
+from rerank.suite.comparison import Comparison, Difference
+from rerank.suite.findings import Findings, compared_measures
+from rerank.suite.gating import FAIL, TOO_FEW
+from rerank.suite.significance import p_words
+from rerank.suite.suites import MACRO
+from rerank.suite.summary_rows import comparison_warnings
 
 MISSING = "—"
 

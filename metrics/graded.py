@@ -18,6 +18,8 @@ from metrics.survival import unsatisfied
 GainTable: TypeAlias = tuple[tuple[int, float], ...]  # (grade, gain), grades ascending
 Gain: TypeAlias = str | GainTable
 
+LARGEST_EXPONENT = 512  # 2^512 for every rank of a list stays far below the largest float64
+
 
 def gains_of(grades: Floats, gain: Gain) -> Floats:
     """Gain of each grade, 0 where negative, unjudged or absent: (...) -> (...) float64.
@@ -30,6 +32,11 @@ def gains_of(grades: Floats, gain: Gain) -> Floats:
     if gain == "linear":
         return positive
     if gain == "exp2":
+        if positive.max(initial=0.0) > LARGEST_EXPONENT:
+            raise MetricError(
+                f"grade {positive.max():g} has no exponential gain that float64 can add up; use "
+                "linear gain, or state gains in a table"
+            )
         return np.exp2(positive) - 1.0
     assert not isinstance(gain, str)
     return _looked_up(positive, gain)

@@ -80,7 +80,9 @@ def join(
     positions = _positions(run, len(scores))
 
     judged_queries, query_names = recoded(theirs[0], ours[0].names)
-    queries = _chosen(ours[0].codes, judged_queries, query_names, conventions.queries)
+    empty, query_names = recoded(coded(objects(run.empty)), query_names)
+    listed = np.append(ours[0].codes, empty) if len(empty) else ours[0].codes
+    queries = _chosen(listed, judged_queries, query_names, conventions.queries)
     query_ids = queries.evaluated
     judged_docs, names = recoded(theirs[1], ours[1].names)
     rows = _rows(judged_queries, queries.number, judged_docs, grades, len(names))
@@ -89,7 +91,7 @@ def join(
         rows = replace(rows, subtopic=_subtopic_codes(judgments.subtopics, len(grades))[rows.row])
     rows = each_once(rows, query_ids, names, conventions, "judgments", "on_conflict")
     pool = rows if rows.subtopic is None else best_of_each_document(rows)
-    compared = scores.astype(conventions.score_dtype).astype(np.float64, copy=False)
+    compared = _compared(scores, conventions)
     pairs = _rows(ours[0].codes, queries.number, ours[1].codes, compared, len(names))
     if conventions.ignore_identical_ids:
         own, _ = recoded(coded(objects(list(query_ids))), names)
@@ -114,6 +116,12 @@ def join(
         unjudged_queries=queries.unjudged,
         subtopics=index_subtopics(rows, pairs, names, len(query_ids)) if by_subtopic else None,
     )
+
+
+def _compared(scores: Floats, how: Conventions) -> Floats:
+    """Scores as they are compared: float32 rounds, and takes what it cannot hold for infinite."""
+    with np.errstate(over="ignore"):
+        return scores.astype(how.score_dtype).astype(np.float64, copy=False)
 
 
 def grades_of(pairs: Rows, pool: Rows) -> Floats:
@@ -196,7 +204,7 @@ def _column(table: str, name: str, values: Array, *lengths: int) -> Floats:
     return column
 
 
-def _subtopic_codes(subtopics: Objects, n: int) -> Integers:
+def _subtopic_codes(subtopics: IdColumn, n: int) -> Integers:
     """Number of each subtopic's name by UTF-8 bytes: (n,) object -> (n,) int64."""
     names = _ids("judgments", subtopics)
     if len(names) != n:

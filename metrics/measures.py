@@ -133,7 +133,7 @@ def _read_cutoff(name: str, metric: Metric, text: str | None) -> int | None:
         return None
     if metric.cutoff == "none":
         raise MetricError(f"{name!r} takes no cutoff; leave @{text} out")
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
+    if not (text.isascii() and text.isdigit() and not text.startswith("0")):
         raise MetricError(f"cutoff {text!r} of {name!r} is not a whole number from 1")
     return int(text)
 

@@ -213,6 +213,8 @@ PEERS: dict[str, Peer] = {
         differs=(
             "from 16 documents a query its sort leaves no defined order of ties",
             "bpref is NaN there without a judged non-relevant document, 1 here where all are found",
+            "bpref with rel above 1 comes out lower there",
+            "RBP takes grades for weights there, relevant or not here",
         ),
     ),
     "st": Peer(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from metrics.arrays import Floats, Integers, Objects
+from metrics.arrays import Floats, Integers
 from metrics.errors import MetricError
 from metrics.ids import IdColumn
 
@@ -19,12 +19,14 @@ class Run:
     query_ids, doc_ids: (n,) object, str, compared byte by byte; or `metrics.ids.Ids`, coded.
     scores: (n,) float64; higher is better; NaN = bad score.
     positions: (n,) int, input (stage-1) rank within the query, smaller first; None = row order.
+    empty: queries for which the system returned an empty list; they are not missing, and worth 0.
     """
 
     query_ids: IdColumn
     doc_ids: IdColumn
     scores: Floats
     positions: Integers | None = None
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Judgments:
     query_ids: IdColumn
     doc_ids: IdColumn
     grades: Floats
-    subtopics: Objects | None = None
+    subtopics: IdColumn | None = None
 
 
 CHOICES: Mapping[str, tuple[str, ...]] = {

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from rerank.errors import ConfigError, InputError, unknown_name
+from rerank.files.formats import Judgment, RunRow
 from rerank.fingerprint import canonical, fingerprint, sha256_bytes
-from rerank.formats import Judgment, RunRow
 from rerank.frozen import (
     FrozenTask,
     Shard,

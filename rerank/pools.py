@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rerank.errors import InputError
-from rerank.fingerprint import canonical_json
-from rerank.formats import (
+from rerank.files.formats import (
     Judgment,
     attributes_of,
     grade_of,
@@ -27,6 +26,7 @@ from rerank.formats import (
     provenance_of,
     text_field,
 )
+from rerank.fingerprint import canonical_json
 
 COLUMNS = ("task", "query_id", "doc_id", "query", "text", "grade")
 Pair = tuple[str, str]  # query id, document id
@@ -267,7 +267,7 @@ def merge_graded(
 
 
 def judgments_jsonl(judgments: Iterable[Judgment]) -> bytes:
-    """A judgments file as `rerank.formats` reads it."""
+    """A judgments file as `rerank.files.formats` reads it."""
     rows = (
         {
             "query_id": row.query_id,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import metrics
+from rerank.files.system_values import SystemValues
 from rerank.run_scoring import ScoredRun
-from rerank.system_values import SystemValues
 from rerank.value_statistics import Pair, Settings, aligned, pairs
 
 APART = 0.05  # difference of unjudged@k from which a delta's bounds are worth a sentence

@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 
 import metrics
-from metrics.arrays import Floats, Integers
+from metrics.arrays import Floats
 from metrics.ids import Ids, coded, objects
 from metrics.peers import evaluate_as, peer
+from rerank.ceilings import measured_beside, stage_1_ranks, with_ceiling
 from rerank.duplicate_texts import Merged, merged_duplicates, text_groups
 from rerank.errors import ConfigError, InputError
-from rerank.qrels_files import QrelsFile
-from rerank.run_files import RunFile
+from rerank.files.qrels_files import QrelsFile
+from rerank.files.run_files import RunFile
+from rerank.files.shared_names import under_one_list
 from rerank.run_warnings import warnings_of
-from rerank.shared_names import under_one_list
 
 ORDERS = ("score", "rank")
 _ROWS = re.compile(r" \(rows? [^)]*\)")
+_OPTION = re.compile(r"set (?P<name>\w+)='(?P<value>\w+)'")
 
 
 @dataclass(frozen=True)
@@ -85,22 +87,21 @@ def score_run(
     """
     if not len(qrels.grades):
         raise InputError(f"{qrels.path} holds no judgment; there is nothing to evaluate against")
+    parsed = [metrics.parse_measure(name) for name in measures]
+    _check_positions(parsed, candidates)
     disagreeing = rank_disagreements(run)
+    run, candidates = _normalised(run, scoring), candidates and _normalised(candidates, scoring)
     placed = _with_candidates(run, candidates) if candidates else run
     texts = placed.texts
-    queries, judged_queries = under_one_list(
-        _normalised(placed.query_ids, scoring), _normalised(qrels.query_ids, scoring)
-    )
-    documents, judged_documents = under_one_list(
-        _normalised(placed.doc_ids, scoring), _normalised(qrels.doc_ids, scoring)
-    )
+    queries, judged_queries = under_one_list(placed.query_ids, _nfc(qrels.query_ids, scoring))
+    documents, judged_documents = under_one_list(placed.doc_ids, _nfc(qrels.doc_ids, scoring))
     listed = metrics.Run(
         query_ids=queries,
         doc_ids=documents,
         scores=_order(placed, scoring),
         positions=None if candidates is None else placed.ranks,
+        empty=placed.empty,
     )
-    parsed = [metrics.parse_measure(name) for name in measures]
     judged = metrics.Judgments(
         query_ids=judged_queries,
         doc_ids=judged_documents,
@@ -116,7 +117,10 @@ def score_run(
                 "their texts by --candidates"
             )
         merged = merged_duplicates(listed, judged, texts)
-    evaluation = _evaluated(merged, measures, scoring, run, qrels)
+    asked = list(measures) if candidates is None else measured_beside(measures)
+    evaluation = _evaluated(merged, asked, scoring, run, qrels)
+    if candidates is not None:
+        evaluation = with_ceiling(evaluation, judged, measures, scoring.resolved, candidates)
     listed, judged = merged.run, merged.judgments
     return ScoredRun(
         run=run,
@@ -143,7 +147,20 @@ def rank_disagreements(run: RunFile) -> tuple[str, ...]:
     return tuple(sorted(run.query_ids[wrong].present()))
 
 
-def _normalised(ids: Ids, scoring: Scoring) -> Ids:
+def _check_positions(measures: Sequence[metrics.Measure], candidates: RunFile | None) -> None:
+    for measure in measures:
+        if measure.metric.needs_positions and measure.cutoff and candidates is None:
+            raise ConfigError(
+                f"{measure} counts by stage-1 rank; give the first stage's list by --candidates, "
+                f"or ask for {measure.name}, which counts all of the run"
+            )
+
+
+def _normalised(run: RunFile, scoring: Scoring) -> RunFile:
+    return replace(run, query_ids=_nfc(run.query_ids, scoring), doc_ids=_nfc(run.doc_ids, scoring))
+
+
+def _nfc(ids: Ids, scoring: Scoring) -> Ids:
     """Ids of the same NFC form become one."""
     if scoring.normalise_ids != "NFC":
         return ids
@@ -164,32 +181,25 @@ def _order(run: RunFile, scoring: Scoring) -> Floats:
 
 def _with_candidates(run: RunFile, candidates: RunFile) -> RunFile:
     """The run with the ranks and texts of the first stage, whose candidates it must hold."""
-    ranks = candidates.ranks if candidates.ranks is not None else _places(candidates)
     at = {
         pair: row
-        for row, pair in enumerate(
-            zip(candidates.query_ids.tolist(), candidates.doc_ids.tolist(), strict=True)
-        )
+        for row, pair in enumerate(zip(candidates.query_ids, candidates.doc_ids, strict=True))
     }
-    pairs = zip(run.query_ids.tolist(), run.doc_ids.tolist(), strict=True)
+    if len(at) < len(candidates.scores):
+        raise InputError(
+            f"{candidates.path} lists a document twice for a query; keep one row of each candidate"
+        )
+    pairs = zip(run.query_ids, run.doc_ids, strict=True)
     rows = np.array([at.get(pair, -1) for pair in pairs], np.int64)
     if np.any(rows < 0):
         first = int(np.argmax(rows < 0))
         raise InputError(
-            f"{run.path}, line {run.line(first)}: document '{run.doc_ids[first]}' of query "
+            f"{run.place(first)}: document '{run.doc_ids[first]}' of query "
             f"'{run.query_ids[first]}' is not among the candidates of {candidates.path}; give the "
             "candidates that this run ranks"
         )
     texts = run.texts if candidates.texts is None else candidates.texts[rows]
-    return replace(run, ranks=ranks[rows], texts=texts)
-
-
-def _places(run: RunFile) -> Integers:
-    seen: dict[str, int] = {}
-    places = np.empty(len(run.scores), np.int64)
-    for row, query in enumerate(run.query_ids.tolist()):
-        seen[query] = places[row] = seen.get(query, 0) + 1
-    return places
+    return replace(run, ranks=stage_1_ranks(candidates)[rows], texts=texts)
 
 
 def _evaluated(
@@ -205,8 +215,10 @@ def _evaluated(
             raise
         file, kept = (run, merged.rows) if error.table == "run" else (qrels, merged.judgment_rows)
         rows = error.rows if kept is None else kept[list(error.rows)].tolist()
-        lines = sorted({file.line(row) for row in rows})
-        shown = " and ".join(map(str, lines[:2]))
-        shown += f" and {len(lines) - 2} more" if len(lines) > 2 else ""
-        what = _ROWS.sub("", str(error))
-        raise InputError(f"{file.path}, line{'s'[: len(lines) - 1]} {shown}: {what}") from error
+        what = _OPTION.sub(_option, _ROWS.sub("", str(error)))
+        raise InputError(f"{file.place(*rows)}: {what}") from error
+
+
+def _option(found: re.Match[str]) -> str:
+    """`set on_duplicate='max'` -> `--on-duplicate max`."""
+    return f"use --{found['name'].replace('_', '-')} {found['value']}"

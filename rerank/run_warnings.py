@@ -11,8 +11,8 @@ import numpy as np
 
 import metrics
 from metrics.ids import IdColumn, coded
-from rerank.qrels_files import QrelsFile
-from rerank.run_files import RunFile
+from rerank.files.qrels_files import QrelsFile
+from rerank.files.run_files import RunFile
 
 MANY_TIES = 0.2  # share of tied documents from which the tie rule is worth a sentence
 SHOWN = 3  # ids named in a sentence
@@ -82,16 +82,19 @@ def saturated_queries(run: metrics.Run) -> list[str]:
 
 def _composed(run: metrics.Run, judged: metrics.Judgments) -> list[str]:
     """Ids that would meet only after Unicode normalisation; file names are a usual source."""
-    ours = _beyond_ascii(run.doc_ids)
-    theirs = _beyond_ascii(judged.doc_ids)
-    unmet = {unicodedata.normalize("NFC", name) for name in ours - theirs}
-    met = unmet & {unicodedata.normalize("NFC", name) for name in theirs - ours}
-    if not met:
-        return []
-    return [
-        f"{len(met)} document ids of the run differ from judged ones only in Unicode composition "
-        f"({_named(sorted(met))}); --normalise-ids NFC takes them as equal"
-    ]
+    found = []
+    for kind, ours, theirs in (
+        ("query", _beyond_ascii(run.query_ids), _beyond_ascii(judged.query_ids)),
+        ("document", _beyond_ascii(run.doc_ids), _beyond_ascii(judged.doc_ids)),
+    ):
+        unmet = {unicodedata.normalize("NFC", name) for name in ours - theirs}
+        met = unmet & {unicodedata.normalize("NFC", name) for name in theirs - ours}
+        if met:
+            found.append(
+                f"{len(met)} {kind} ids of the run differ from judged ones only in Unicode "
+                f"composition ({_named(sorted(met))}); --normalise-ids NFC takes them as equal"
+            )
+    return found
 
 
 def _beyond_ascii(ids: IdColumn) -> set[str]:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rerank.errors import InputError, unknown_name
-from rerank.fingerprint import sha256_bytes, sha256_file
-from rerank.formats import (
+from rerank.files.formats import (
     Judgment,
     RunRow,
     attributes_of,
@@ -25,8 +24,9 @@ from rerank.formats import (
     provenance_of,
     text_field,
 )
-from rerank.qrels_files import read_qrels
-from rerank.run_files import read_run
+from rerank.files.qrels_files import read_qrels
+from rerank.files.run_files import read_run
+from rerank.fingerprint import sha256_bytes, sha256_file
 from rerank.tasks import TaskSpec
 
 QUERY_ID = ("query_id", "qid", "_id", "id")

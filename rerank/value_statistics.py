@@ -15,7 +15,7 @@ import metrics
 from metrics.arrays import Array, Floats
 from metrics.paired import equal_but_for_rounding
 from rerank.errors import InputError
-from rerank.system_values import SystemValues
+from rerank.files.system_values import SystemValues
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def main(store_root: str, task_file: str, options: str) -> int:
     from rerank.errors import RerankError
     from rerank.freezing import freeze
     from rerank.store import Store
-    from rerank.suites import SuiteSpec
+    from rerank.suite.suites import SuiteSpec
 
     register()
     chosen = json.loads(options)

@@ -14,7 +14,7 @@ from rerank.analyzers import ANALYZERS
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
 from rerank.sources import SOURCES
-from rerank.suites import GateRule, SuiteSpec
+from rerank.suite.suites import GateRule, SuiteSpec
 from rerank.tasks import TaskSpec
 from tests.conftest import ROOT
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from rerank.conventions import INTERVAL_NAMES
 from rerank.reporting import markdown
 from rerank.reporting.schema import MACRO, Report, Result
 from rerank.reporting.selection import (
@@ -31,6 +30,7 @@ from rerank.reporting.wording import (
     number,
     provenance_words,
 )
+from rerank.suite.conventions import INTERVAL_NAMES
 
 ABOVE, BELOW, UNVERIFIED = "†", "‡", "*"
 LATEX_MARKS = {ABOVE: r"\textsuperscript{\textdagger}", BELOW: r"\textsuperscript{\textdaggerdbl}"}

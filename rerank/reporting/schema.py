@@ -1,8 +1,8 @@
 """The report document: one JSON-able dict, written as report.json and drawn as HTML and Markdown.
 
-`rerank.summary.document` makes it. Rules: a value that does not exist is null, never NaN; every
-mean stands beside its n (queries); deltas are challenger minus baseline on the same queries; text
-from data is raw here and escaped where it is shown. Keys marked NotRequired may be left out.
+`rerank.suite.summary.document` makes it. Rules: a value that does not exist is null, never NaN;
+every mean stands beside its n (queries); deltas are challenger minus baseline on the same queries;
+text from data is raw here and escaped where it is shown. Keys marked NotRequired may be left out.
 """
 
 from __future__ import annotations

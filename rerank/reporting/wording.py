@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeGuard
 
 from rerank.reporting.schema import Interval
-from rerank.significance import p_words
+from rerank.suite.significance import p_words
 
 MISSING = "—"
 DEGENERATE = "degenerate (all values equal)"

@@ -128,8 +128,8 @@ def seconds(way: Callable[[], object]) -> float:
 def ours_whole(run_file: Path, qrels_file: Path, to: Path) -> None:
     """The work of `rerank score-run --to`, warnings and ranges of ties included."""
     from jobs.score_run import WRITERS
-    from rerank.qrels_files import read_qrels_file
-    from rerank.run_files import read_run_file
+    from rerank.files.qrels_files import read_qrels_file
+    from rerank.files.run_files import read_run_file
     from rerank.run_scoring import Scoring, score_run
 
     qrels = read_qrels_file(qrels_file)
@@ -140,14 +140,14 @@ def ours_whole(run_file: Path, qrels_file: Path, to: Path) -> None:
 def our_measures(
     run_file: Path, qrels_file: Path
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """`evaluate` on columns in memory, as in the whole job; and the measures of its ranked lists."""
+    """`evaluate` on columns in memory, as in the whole job; and the measures of its lists."""
     import metrics
     from metrics.evaluation import measure_block
     from metrics.joining import join
     from metrics.ordering import blocks_of, ranked
-    from rerank.qrels_files import read_qrels_file
-    from rerank.run_files import read_run_file
-    from rerank.shared_names import under_one_list
+    from rerank.files.qrels_files import read_qrels_file
+    from rerank.files.run_files import read_run_file
+    from rerank.files.shared_names import under_one_list
 
     listed, judged = read_run_file(run_file), read_qrels_file(qrels_file)
     queries = under_one_list(listed.query_ids, judged.query_ids)

@@ -88,7 +88,7 @@ def test_wrong_pairs_are_named(tmp_path: Path, capsys: Capture, row: dict, messa
     [
         (["--slice", "intent"], "line 1, field 'intent': None is no slice"),
         (["--by", "margin"], "line 1: field 'margin' is missing"),
-        (["--bins", "0"], "--bins 0: give 1 or more"),
+        (["--bins", "0"], "--bins 0: give 1 to 10,000"),
     ],
 )
 def test_wrong_options_are_refused(

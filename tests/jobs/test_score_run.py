@@ -6,6 +6,7 @@ ranx, mteb, BEIR and sentence-transformers give for the same files.
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -495,3 +496,115 @@ def test_several_runs_and_their_deltas(tmp_path: Path, capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert "+0.5000" in text
     assert "q5" in text
+
+
+def test_what_stage_1_allows_does_not_depend_on_the_run(score: Score, tmp_path: Path) -> None:
+    """The run dropped a relevant candidate, and a whole query: the ceiling stays stage 1's."""
+    listed = [{"qid": "q1", "candidates": [{"docid": d} for d in "bac"]},
+              {"qid": "q2", "candidates": [{"docid": "x"}]}]  # fmt: skip
+    (tmp_path / "c.jsonl").write_text(lines(listed))
+    qrels = "q1 0 a 1\nq1 0 c 1\nq2 0 x 1\n"
+    run = "q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\n"
+    names = [
+        "candidate_recall",
+        "candidate_recall@2",
+        "oracle(nDCG@10)",
+        "headroom(nDCG@10)",
+        "R@5",
+    ]
+    found = score(qrels, run, "-m", *names, "--candidates", str(tmp_path / "c.jsonl"))
+    ndcg = 1 / (1 + 1 / LOG2_3)
+    values = [1.0, (0.5 + 1) / 2, 1.0, 1 - ndcg / 2, 0.25]
+    assert list(found["measures"].values()) == pytest.approx(values, abs=1e-12)
+    assert found["unreachable"] == []
+
+
+def test_beir_fields_are_parted_by_tabs(score: Score, fail: Fail) -> None:
+    """After BEIR's header an id may hold a blank; the header amid the rows is an error."""
+    head = "query-id\tcorpus-id\tscore\n"
+    run = '{"q1": {"New York": 1.0, "York": 2.0}}'
+    found = score(head + "q1\tNew York\t1\n", run, "-m", "RR", names=("q.tsv", "r.json"))
+    assert found["measures"]["RR"] == 0.5
+    assert "amid the rows" in fail(f"q1\ta\t1\n{head}", run, names=("q.tsv", "r.json"))
+    assert "has 4 fields, 3 expected" in fail(f"{head}q1\t0\ta\t1\n", run, names=("q", "r.json"))
+
+
+def test_ranks_that_cannot_decide_are_errors(fail: Fail, score: Score, tmp_path: Path) -> None:
+    """Rank 0 without scores would tie with rank 1; nulls and fractions of Parquet are ignored."""
+    rows = [{"qid": "q1", "docid": "b", "rank": 1}, {"qid": "q1", "docid": "a", "rank": 0}]
+    assert "line 2, field 'rank': 0 is not a rank from 1" in fail(
+        "q1 0 a 1\n", lines(rows), names=("q", "r.jsonl")
+    )
+    table = pa.table({"query_id": ["q1"] * 2, "doc_id": ["a", "b"], "rank": [1, None],
+                      "score": [2.0, 1.0]})  # fmt: skip
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = (tmp_path / "t.parquet").read_bytes()
+    found = score("q1 0 a 1\n", data, "-m", "RR", names=("q", "r.parquet"))
+    assert found["measures"]["RR"] == 1.0
+    assert "it is ignored" in found["warnings"][0]
+    assert "no whole-number ranks" in fail(
+        "q1 0 a 1\n", data, "--order", "rank", names=("q", "r.parquet")
+    )
+
+
+def test_subtopics_of_every_kind_of_file(score: Score, tmp_path: Path) -> None:
+    """TREC diversity qrels, JSONL and Parquet give the same subtopic recall."""
+    rows = [("q1", "1", "a"), ("q1", "2", "b")]
+    table = pa.table({"query_id": ["q1", "q1"], "subtopic": ["1", "2"], "doc_id": ["a", "b"],
+                      "grade": [1, 1]})  # fmt: skip
+    pq.write_table(table, tmp_path / "t.parquet")
+    forms: dict[str, Text] = {
+        "q": "".join(f"{q} {t} {d} 1\n" for q, t, d in rows),
+        "q.jsonl": lines({"qid": q, "subtopic": t, "docid": d, "grade": 1} for q, t, d in rows),
+        "q.parquet": (tmp_path / "t.parquet").read_bytes(),
+    }
+    for name, qrels in forms.items():
+        found = score(qrels, "q1 Q0 a 1 2.0 t\n", "-m", "subtopic_recall@1", names=(name, "r"))
+        assert found["measures"] == {"subtopic_recall@1": 0.5}
+
+
+def test_an_empty_list_is_not_a_missing_query(score: Score) -> None:
+    """pytrec_eval and mteb count a query with an empty dictionary as 0; so does every preset."""
+    run = '{"q1": {}, "q2": {"a": 1.0}}'
+    for words in ([], ["--compat", "pytrec_eval"], ["--compat", "mteb"]):
+        found = score("q1 0 a 1\nq2 0 a 1\n", run, "-m", "RR", *words, names=("q", "r.json"))
+        assert (found["measures"]["RR"], found["n"]) == (0.5, 2)
+        assert (found["missing"], found["empty_lists"]) == ([], ["q1"])
+
+
+def test_a_name_for_json_is_not_needed(score: Score) -> None:
+    """Kinds are told from content: gzip without .gz, JSONL in a .txt."""
+    packed = gzip.compress(b"q Q0 a 1 1.0 t\n")
+    assert score("q 0 a 1\n", packed, "-m", "RR")["measures"]["RR"] == 1.0
+    row = '{"qid": "q", "docid": "a", "score": 1.0}\n'
+    assert score("q 0 a 1\n", row, "-m", "RR", names=("q", "r.txt"))["measures"]["RR"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "words"),
+    [
+        (gzip.compress(b"q Q0 a 1 1.0 t\n" * 200)[:30] + b"\xff" * 100, "r.gz", "cannot read"),
+        ('{"\\ud800": {"a": 1}}', "r.json", "lone surrogate"),
+        ('{"mteb_model_meta": {}, "default": [1]}', "r.json", "hold 0 (none)"),
+        ('{"mteb_model_meta": {}, "default": {"test": [1]}}', "r.json", "default/test"),
+        ('{"qid": "q", "docid": "a", "rank": 99999999999999999999999}\n', "r.jsonl", "not a rank"),
+        ('{"qid": "q", "docid": "a", "score": 1, "score": 3}\n', "r.jsonl", "'score' occurs twice"),
+        ('{"qid": "", "docid": "a", "score": 1}\n', "r.jsonl", "the query_id is empty"),
+        ("q Q0 a 1 2.0 t\rq Q0 b 2 1.0 t\r", "r", "carriage return"),
+        ('{"q": {"a": NaN}}', "r.json", "r.json: NaN score for q/a"),
+    ],
+)
+def test_damaged_runs_are_one_sentence(fail: Fail, run: Text, name: str, words: str) -> None:
+    """Whatever is wrong inside: no traceback, no guess."""
+    assert words in fail("q 0 a 1\n", run, names=("q", name))
+
+
+def test_sentences_speak_of_the_command_line(fail: Fail, tmp_path: Path) -> None:
+    """Options as they are spelled there, and what to give where something is missing."""
+    assert "use --on-duplicate max" in fail(*TWICE)
+    assert "give the first stage's list by --candidates" in fail(*TWICE, "-m", "candidate_recall@5")
+    assert "there is no such folder" in fail(*TWICE, "--to", str(tmp_path / "no" / "x.jsonl"))
+    assert "float64 can add up" in fail(
+        "q 0 a 1100\n", "q Q0 a 1 1.0 t\n", "--gains", "exp2", "-m", "nDCG@10"
+    )
+    assert "is not a whole number from 1" in fail(*TWICE, "-m", "P@05")

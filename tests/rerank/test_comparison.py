@@ -18,16 +18,16 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import metrics
-from rerank.comparison import Comparison, compare, correct, number_of_tests, with_p_values
 from rerank.errors import ConfigError
-from rerank.evaluation import SystemEvaluation
-from rerank.findings import find
-from rerank.intervals import intervals_of, macro_interval, standings
-from rerank.results import macro_row
-from rerank.samples import Sample
-from rerank.significance import flips_for, p_values, power_of
-from rerank.suites import SuiteSpec
-from rerank.summary_rows import comparison_warnings
+from rerank.suite.comparison import Comparison, compare, correct, number_of_tests, with_p_values
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.findings import find
+from rerank.suite.intervals import intervals_of, macro_interval, standings
+from rerank.suite.results import macro_row
+from rerank.suite.samples import Sample
+from rerank.suite.significance import flips_for, p_values, power_of
+from rerank.suite.suites import SuiteSpec
+from rerank.suite.summary_rows import comparison_warnings
 from tests.conftest import write_jsonl
 from tests.standins.systems import FIRST, LAST, SUITE, scored_rows, scored_system, task_folder
 

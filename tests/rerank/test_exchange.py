@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 
-from rerank import exchange
 from rerank.errors import InputError
-from rerank.formats import Judgment
+from rerank.files import exchange
+from rerank.files.formats import Judgment
 from rerank.freezing import freeze
 from rerank.sources import read_beir
 from rerank.store import Store

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rerank.errors import InputError
-from rerank.formats import write_qrels, write_run
-from rerank.qrels_files import read_qrels
-from rerank.run_files import read_run
+from rerank.files.formats import write_qrels, write_run
+from rerank.files.qrels_files import read_qrels
+from rerank.files.run_files import read_run
 
 
 def file(folder: Path, name: str, data: str | bytes) -> Path:

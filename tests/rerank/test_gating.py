@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from rerank.evaluation import SystemEvaluation
-from rerank.findings import find, verdict_record
-from rerank.gating import Verdict
 from rerank.store import json_bytes
-from rerank.suites import GateRule, SuiteSpec
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.findings import find, verdict_record
+from rerank.suite.gating import Verdict
+from rerank.suite.suites import GateRule, SuiteSpec
 from tests.standins.systems import FIRST, LAST, SUITE, scored_system, task_folder
 
 STEP = FIRST - LAST

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import metrics
-from rerank import mteb_results
 from rerank.errors import ConfigError, InputError
+from rerank.files import mteb_results
+from rerank.files.run_files import read_run_file
 from rerank.records import ModelSpec
-from rerank.run_files import read_run_file
 
 # conformance case 54: a file as mteb 2.26 writes it, bare NaN included, with keys nobody knows
 BARE = """{"dataset_revision":"d11a14c","task_name":"MIRACLReranking","mteb_version":"2.26.24",

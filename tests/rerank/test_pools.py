@@ -15,8 +15,8 @@ import pytest
 
 from rerank import pools
 from rerank.errors import InputError
-from rerank.formats import Judgment
-from rerank.qrels_files import read_qrels
+from rerank.files.formats import Judgment
+from rerank.files.qrels_files import read_qrels
 
 ONE = {"q1": ["a", "b", "c"], "q2": ["d"]}
 TWO = {"q1": ["c", "a", "z"], "q3": ["e", "f"]}

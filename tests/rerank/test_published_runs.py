@@ -18,7 +18,7 @@ import pytest
 from jobs.__main__ import main
 from metrics import Evaluation, Judgments, Run, evaluate
 from metrics.peers import evaluate_as, peer
-from rerank.qrels_files import read_qrels_file
+from rerank.files.qrels_files import read_qrels_file
 
 MEASURES = {"nDCG@10": "ndcg@10", "RR@10": "mrr@10"}
 BY_ID = {"nDCG@10": 0.0014, "RR@10": 0.0038}  # most that tied documents by id move a mean here

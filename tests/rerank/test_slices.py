@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rerank.errors import ConfigError
-from rerank.evaluation import SystemEvaluation
-from rerank.slices import COMPUTED_SLICES, check_slice_names, parse_slice
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.slices import COMPUTED_SLICES, check_slice_names, parse_slice
 from tests.conftest import write_jsonl
 from tests.standins.systems import scored_rows
 

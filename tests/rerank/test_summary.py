@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rerank.comparison import check_comparable
 from rerank.errors import FrozenDataError
-from rerank.findings import find
 from rerank.ledger import Session
 from rerank.records import ModelSpec
 from rerank.store import json_bytes
-from rerank.suites import GateRule, SuiteSpec
-from rerank.summary import document
+from rerank.suite.comparison import check_comparable
+from rerank.suite.findings import find
+from rerank.suite.suites import GateRule, SuiteSpec
+from rerank.suite.summary import document
 from tests.conftest import write_jsonl
 from tests.standins.systems import FIRST, LAST, SUITE, scored_system, task_folder
 

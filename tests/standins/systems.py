@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from rerank.evaluation import SystemEvaluation, evaluate_run, view_task
 from rerank.freezing import freeze
 from rerank.records import GroupScores
 from rerank.replay import ShardJob, commit, read_groups, score_table
 from rerank.runs import Run
 from rerank.store import Store
-from rerank.suites import SuiteSpec
+from rerank.suite.evaluation import SystemEvaluation, evaluate_run, view_task
+from rerank.suite.suites import SuiteSpec
 from rerank.tasks import TaskSpec
 from tests.conftest import write_jsonl
 

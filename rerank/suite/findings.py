@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from rerank.comparison import Comparison, compare, correct, number_of_tests, with_p_values
-from rerank.evaluation import SystemEvaluation
-from rerank.gating import FAIL, PASS, TOO_FEW, Verdict, judge
-from rerank.results import results
-from rerank.suites import SuiteSpec
+from rerank.suite.comparison import Comparison, compare, correct, number_of_tests, with_p_values
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.gating import FAIL, PASS, TOO_FEW, Verdict, judge
+from rerank.suite.results import results
+from rerank.suite.suites import SuiteSpec
 
 
 @dataclass(frozen=True)

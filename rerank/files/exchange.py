@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from rerank.errors import InputError
-from rerank.formats import BEIR_HEADER, BLANKS, Judgment, write_qrels, write_run
+from rerank.files.formats import BEIR_HEADER, BLANKS, Judgment, write_qrels, write_run
 from rerank.frozen import FrozenTask
 
 Scores = dict[str, dict[str, float]]  # query id -> document id -> score, best first

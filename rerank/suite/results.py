@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import metrics
-from rerank.evaluation import SystemEvaluation
-from rerank.intervals import Standing, intervals_of, macro_interval, standings, uneven
-from rerank.samples import Sample
-from rerank.suites import MACRO, SuiteSpec
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.intervals import Standing, intervals_of, macro_interval, standings, uneven
+from rerank.suite.samples import Sample
+from rerank.suite.suites import MACRO, SuiteSpec
 
 Row = dict[str, Any]
 NO_STANDING: Row = {"ranks": None, "beaten": None}

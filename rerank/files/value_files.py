@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from rerank.errors import InputError
-from rerank.file_kinds import ID_OF_QUERY, kind_of
-from rerank.formats import json_lines, text_field
-from rerank.system_values import Selection, SystemValues, file_name, task_of
-from rerank.value_tables import parquet_values
+from rerank.files.file_kinds import ID_OF_QUERY, kind_of
+from rerank.files.formats import json_lines, text_field
+from rerank.files.system_values import Selection, SystemValues, file_name, task_of
+from rerank.files.value_tables import parquet_values
 
 # fields of a JSONL row that are never a measure
 DESCRIBING = (*ID_OF_QUERY, "task", "model", "error", "attributes")

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import metrics
-from rerank import query_properties
 from rerank.errors import ConfigError, FrozenDataError
 from rerank.frozen import FrozenTask, Shard
 from rerank.runs import Run
 from rerank.schemas import table_of
-from rerank.slices import (
+from rerank.suite import query_properties
+from rerank.suite.slices import (
     COMPUTED_SLICES,
     Members,
     Stated,
@@ -28,7 +28,7 @@ from rerank.slices import (
     slice_members,
     stated_attributes,
 )
-from rerank.suites import SuiteSpec
+from rerank.suite.suites import SuiteSpec
 
 
 @dataclass(frozen=True)

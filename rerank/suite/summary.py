@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from rerank.conventions import convention_record
-from rerank.evaluation import SystemEvaluation, retrieved_recall
-from rerank.findings import Findings, compared_measures
 from rerank.records import ModelSpec
-from rerank.results import mean_of
-from rerank.slices import parts_of
-from rerank.suites import SuiteSpec
-from rerank.summary_rows import comparison_row, macro_comparisons, slice_means
+from rerank.suite.conventions import convention_record
+from rerank.suite.evaluation import SystemEvaluation, retrieved_recall
+from rerank.suite.findings import Findings, compared_measures
+from rerank.suite.results import mean_of
+from rerank.suite.slices import parts_of
+from rerank.suite.suites import SuiteSpec
+from rerank.suite.summary_rows import comparison_row, macro_comparisons, slice_means
 
 SCHEMA_VERSION = 2
 

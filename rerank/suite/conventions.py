@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerank.significance import flips_for
-from rerank.suites import SuiteSpec
+from rerank.suite.significance import flips_for
+from rerank.suite.suites import SuiteSpec
 
 TEST_NAMES = {
     "randomization": "paired randomisation (exact up to 16 changed queries, beyond that "

@@ -11,8 +11,8 @@ import numpy as np
 
 from metrics.arrays import Booleans, Floats, Integers
 from rerank.errors import InputError
-from rerank.formats import cannot_read
-from rerank.system_values import Selection, SystemValues, file_name, task_of
+from rerank.files.formats import cannot_read
+from rerank.files.system_values import Selection, SystemValues, file_name, task_of
 
 
 @dataclass(frozen=True)

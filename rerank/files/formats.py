@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from rerank.errors import InputError
 
@@ -50,21 +50,37 @@ class RunRow:
     score: float
 
 
+UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing or damaged file raises
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file's bytes, unpacked where it begins as gzip does, whatever its name says."""
+    with open(path, "rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb")
+
+
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """(1-based number, text without line end) of every line; cut at LF only."""
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as stream:
+        with opened(path) as stream:
             for number, raw in enumerate(stream, 1):
                 data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                try:
-                    yield number, data.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file"
-                    ) from error
-    except (OSError, EOFError, zlib.error) as error:
+                yield number, _line(data, f"{path}, line {number}")
+    except UNREADABLE as error:
         raise cannot_read(path, error) from error
+
+
+def _line(data: bytes, where: str) -> str:
+    try:
+        text = data.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 ({error.reason}); convert the file") from error
+    if "\r" in text:
+        raise InputError(
+            f"{where}: holds a carriage return; write line ends as LF or CR LF, one row a line"
+        )
+    return text
 
 
 def cannot_read(path: Path, error: Exception) -> InputError:
@@ -79,7 +95,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not text.strip():
             continue
         try:
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}); mend the line") from error
         if not isinstance(value, dict):
@@ -87,6 +103,24 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if "\\ud" in text.lower():  # an escape that may be half a pair
             checked_text(json.dumps(value, ensure_ascii=False), f"{path}, line {number}")
         yield number, value
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are each once: a plain parser would keep the last without a word."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key '{twice:.80}' occurs twice in one object")
+    return value
+
+
+def id_field(row: dict[str, Any], names: tuple[str, ...], where: str) -> str:
+    """The first of `names` in a JSON row as an id: text that is not empty."""
+    found = text_field(row, names, where)
+    if not found:
+        raise InputError(f"{where}: the {names[0]} is empty; give it an id")
+    return found
 
 
 def text_field(row: dict[str, Any], names: tuple[str, ...], where: str) -> str:

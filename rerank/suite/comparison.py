@@ -13,13 +13,13 @@ import numpy as np
 
 import metrics
 from rerank.errors import FrozenDataError
-from rerank.evaluation import SystemEvaluation, conventions_of
-from rerank.intervals import intervals_of, uneven
 from rerank.runs import Run
-from rerank.samples import Sample
-from rerank.significance import Power, p_values, power_of
-from rerank.slices import Slice
-from rerank.suites import SuiteSpec
+from rerank.suite.evaluation import SystemEvaluation, conventions_of
+from rerank.suite.intervals import intervals_of, uneven
+from rerank.suite.samples import Sample
+from rerank.suite.significance import Power, p_values, power_of
+from rerank.suite.slices import Slice
+from rerank.suite.suites import SuiteSpec
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ BEIR 2.2, ranx 0.3, ir_measures 0.4.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from metrics.arrays import Floats, Objects
+from metrics.arrays import Floats
 from metrics.ids import Ids, coded, objects
 from rerank.errors import InputError
-from rerank.file_kinds import (
+from rerank.files.file_kinds import (
     ID_OF_DOCUMENT,
     ID_OF_QUERY,
     FileRows,
@@ -26,21 +27,21 @@ from rerank.file_kinds import (
     parquet_columns,
     read_json,
 )
-from rerank.formats import (
+from rerank.files.formats import (
     BEIR_HEADER,
-    GRADE,
     SCORE,
     Judgment,
     attributes_of,
     checked_text,
     columns_of,
     grade_of,
+    id_field,
     json_lines,
     lines,
     provenance_of,
-    text_field,
 )
 
+INTEGER = re.compile("[+-]?[0-9]+")
 GRADES = ("grade", "relevance_grade", "relevance", "label", "score")
 SUBTOPICS = ("subtopic", "iteration")
 
@@ -49,15 +50,14 @@ SUBTOPICS = ("subtopic", "iteration")
 class QrelsFile(FileRows):
     """Judgments as they are written; parallel arrays, one row a judgment.
 
-    query_ids, doc_ids: (n,). grades: (n,) float64. subtopics: (n,) object, str, the
-    second column of TREC qrels. provenances: (n,). lines: (n,) int64, 1-based; None where a
-    line is a row.
+    query_ids, doc_ids, provenances: (n,). grades: (n,) float64. subtopics: (n,), the second column
+    of TREC qrels.
     """
 
     query_ids: Ids
     doc_ids: Ids
     grades: Floats
-    subtopics: Objects
+    subtopics: Ids
     provenances: Ids
 
 
@@ -80,18 +80,21 @@ def read_qrels_file(path: Path, *, fractions: bool = False) -> QrelsFile:
 
     fractions: grades may be fractions; without it 0.5 and 1.0 are errors, never cut to integers.
     """
-    if kind_of(path) == "parquet":
+    kind = kind_of(path)
+    if kind == "parquet":
         return _parquet_qrels(path, fractions)
     graded = [(row, _number(row, fractions)) for row in _rows(path)]
     rows = [row for row, _ in graded]
+    nested = kind == "json"
     return QrelsFile(
         path=path,
+        lines=None if nested else np.array([row.line for row in rows], np.int64),
+        unit="" if nested else "line",
         query_ids=coded(objects([row.query_id for row in rows])),
         doc_ids=coded(objects([row.doc_id for row in rows])),
         grades=np.array([grade for _, grade in graded], np.float64),
-        subtopics=objects([row.subtopic for row in rows]),
+        subtopics=coded(objects([row.subtopic for row in rows])),
         provenances=coded(objects([_provenance(row, "unstated") for row in rows])),
-        lines=np.array([row.line for row in rows], np.int64),
     )
 
 
@@ -135,42 +138,46 @@ def _rows(path: Path) -> Iterator[_Row]:
 
 
 def _column_rows(path: Path) -> Iterator[_Row]:
-    """TREC (query iteration document grade) or BEIR (query document grade, header optional)."""
-    width = 0
+    """TREC (query iteration document grade) or BEIR (query document grade, header optional).
+
+    After BEIR's header fields are parted by tabs alone, so that its ids may hold blanks.
+    """
+    width, tabs = 0, False
     for number, text in lines(path):
-        parts = columns_of(text)
-        if not parts or tuple(parts) == BEIR_HEADER:
+        parts = text.split("\t") if tabs else columns_of(text)
+        if not text.strip() or (text.startswith("#") and _is_comment(parts)):
             continue
-        if text.startswith("#") and _is_comment(parts):
+        where = f"{path}, line {number}"
+        if tuple(columns_of(text)) == BEIR_HEADER:
+            if width:
+                raise InputError(f"{where}: BEIR's header stands amid the rows; remove it")
+            width, tabs = 3, "\t" in text
             continue
         width = width or len(parts)
-        if width not in (3, 4) or len(parts) != width:
+        if width not in (3, 4) or len(parts) != width or not all(parts):
             raise InputError(
-                f"{path}, line {number} has {len(parts)} fields, "
-                f"{width if width in (3, 4) else 4} expected (TREC: query iteration document "
-                "grade; BEIR: query document grade)"
+                f"{where} has {len(parts)} fields, {width if width in (3, 4) else 4} expected "
+                "(TREC: query iteration document grade; BEIR: query document grade)"
             )
-        subtopic = parts[1] if width == 4 else "0"
-        where = f"{path}, line {number}"
-        yield _Row(number, parts[0], parts[-2], parts[-1], where, subtopic)
+        yield _Row(number, parts[0], parts[-2], parts[-1], where, parts[1] if width == 4 else "0")
 
 
 def _is_comment(parts: list[str]) -> bool:
-    """Whether a line that begins with `#` is a comment: it has not the shape of a judgment."""
-    return len(parts) not in (3, 4) or (parts[0] == "#" and not SCORE.fullmatch(parts[-1]))
+    """Whether a line that begins with `#` is a comment: it does not read as a judgment."""
+    return len(parts) not in (3, 4) or not SCORE.fullmatch(parts[-1])
 
 
 def _jsonl_rows(path: Path) -> Iterator[_Row]:
     """A judgment a line, or a query a line with its graded `candidates`; null = unjudged."""
     for number, row in json_lines(path):
         where = f"{path}, line {number}"
-        query_id = text_field(row, ID_OF_QUERY, where)
+        query_id = id_field(row, ID_OF_QUERY, where)
         entries = row.get("candidates", [row])
         if not isinstance(entries, list) or not all(isinstance(item, dict) for item in entries):
             raise InputError(f"{where}, field 'candidates': must be a list of objects")
         for place, entry in enumerate(entries, 1):
             inside = f"{where}, candidate {place}" if "candidates" in row else where
-            doc_id = text_field(entry, ID_OF_DOCUMENT, inside)
+            doc_id = id_field(entry, ID_OF_DOCUMENT, inside)
             field = next((name for name in GRADES if name in entry), None)
             if field is None:
                 raise InputError(
@@ -210,46 +217,57 @@ def _parquet_qrels(path: Path, fractions: bool) -> QrelsFile:
     table = parquet_columns(
         path,
         {"query": ID_OF_QUERY, "document": ID_OF_DOCUMENT},
-        {"grade": GRADES, "provenance": ("provenance",)},
+        {"grade": GRADES, "subtopic": SUBTOPICS, "provenance": ("provenance",)},
     )
     if "grade" not in table:
         raise InputError(f"{path}: no column 'grade'; judgments need one")
-    grades = table["grade"].numbers()
-    n = len(grades)
-    wrong = ~np.isfinite(grades) if fractions else grades != np.floor(grades)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"{path}, row {row + 1}, column 'grade': {grades[row]:g} is not "
-            f"{'a finite number' if fractions else 'an integer; --gains float uses it as a gain'}"
-        )
-    unstated = Ids(np.zeros(n, np.int64), objects(["unstated"]))
-    return QrelsFile(
+    queries, grades = table["query"].ids(), table["grade"].numbers()
+    kinds = (
+        table["provenance"].ids() if "provenance" in table else _constant("unstated", len(grades))
+    )
+    for kind in kinds.present():
+        provenance_of(kind, f"{path}, column 'provenance'")
+    topics = table["subtopic"].ids() if "subtopic" in table else _constant("0", len(grades))
+    found = QrelsFile(
         path=path,
-        query_ids=table["query"].ids(),
+        lines=None,
+        unit="row",
+        query_ids=queries,
         doc_ids=table["document"].ids(),
         grades=grades,
-        subtopics=np.full(n, "0", dtype=object),
-        provenances=table["provenance"].ids() if "provenance" in table else unstated,
-        lines=None,
+        subtopics=topics,
+        provenances=kinds,
     )
+    whole = np.isfinite(grades) & ((grades == np.floor(grades)) | fractions)
+    wrong = ~(whole & (np.abs(grades) < 2.0**31))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        _number(_Row(row + 1, "", "", float(grades[row]), found.place(row)), fractions)
+    return found
+
+
+def _constant(name: str, n: int) -> Ids:
+    return Ids(np.zeros(n, np.int64), objects([name]))
 
 
 def _number(row: _Row, fractions: bool) -> float:
     """The grade as a number; a fraction only where it is asked for, and never cut."""
     value = row.grade
+    text = isinstance(value, str)
     fraction = isinstance(value, float) or (
-        isinstance(value, str) and SCORE.fullmatch(value) and not GRADE.fullmatch(value)
+        text and SCORE.fullmatch(value) and not INTEGER.fullmatch(value)
     )
-    if fraction and not fractions:
-        raise InputError(
-            f"{row.where}, field 'grade': {value} is not an integer; --gains float uses it "
-            "as a gain"
-        )
     if not fraction:
         return float(grade_of(value, row.where))
     if not math.isfinite(float(value)):
         raise InputError(f"{row.where}, field 'grade': {value} is not a finite number")
+    if abs(float(value)) >= 2.0**31:
+        raise InputError(f"{row.where}, field 'grade': {value} does not fit 32 bits")
+    if not fractions:
+        raise InputError(
+            f"{row.where}, field 'grade': {value} is not an integer; --gains float uses it as a "
+            "gain"
+        )
     return float(value)
 
 

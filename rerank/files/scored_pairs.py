@@ -11,7 +11,7 @@ import numpy as np
 
 from metrics.arrays import Booleans, Floats
 from rerank.errors import InputError
-from rerank.formats import json_lines
+from rerank.files.formats import json_lines
 
 PROBABILITY = ("prob", "probability", "score")
 LABEL = ("label", "relevance", "grade")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rerank.errors import ConfigError, InputError
-from rerank.exchange import Scores
-from rerank.file_kinds import read_json
-from rerank.formats import checked_text
+from rerank.files.exchange import Scores
+from rerank.files.file_kinds import read_json
+from rerank.files.formats import checked_text
 from rerank.records import ModelSpec
 
 CUTOFFS = (1, 3, 5, 10, 20, 100, 1000)

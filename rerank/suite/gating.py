@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rerank.comparison import Comparison, Difference
-from rerank.efficiency import NotMeasured, cost_per_thousand, p95_latency
-from rerank.evaluation import SystemEvaluation
 from rerank.runs import Run
-from rerank.significance import p_words
-from rerank.slices import Slice, parse_slice
-from rerank.suites import GateRule, SuiteSpec
+from rerank.suite.comparison import Comparison, Difference
+from rerank.suite.efficiency import NotMeasured, cost_per_thousand, p95_latency
+from rerank.suite.evaluation import SystemEvaluation
+from rerank.suite.significance import p_words
+from rerank.suite.slices import Slice, parse_slice
+from rerank.suite.suites import GateRule, SuiteSpec
 
 PASS, FAIL, TOO_FEW = "pass", "fail", "too few queries"
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 import metrics
-from rerank.comparison import Comparison, Difference
-from rerank.findings import Findings, compared_measures
-from rerank.intervals import intervals_of
-from rerank.results import Row, interval_row, macro_row, mean_of
-from rerank.samples import Sample
-from rerank.slices import Slice
-from rerank.suites import SuiteSpec
+from rerank.suite.comparison import Comparison, Difference
+from rerank.suite.findings import Findings, compared_measures
+from rerank.suite.intervals import intervals_of
+from rerank.suite.results import Row, interval_row, macro_row, mean_of
+from rerank.suite.samples import Sample
+from rerank.suite.slices import Slice
+from rerank.suite.suites import SuiteSpec
 
 SHOWN_GAINS = 5  # biggest improvements listed beside the worst regressions
 NOTEWORTHY_TIES = 0.2  # share of tied scores that is worth a warning

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import metrics
-from rerank.samples import Sample, groups_of
-from rerank.suites import SuiteSpec
+from rerank.suite.samples import Sample, groups_of
+from rerank.suite.suites import SuiteSpec
 
 
 @dataclass(frozen=True)

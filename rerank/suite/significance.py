@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import metrics
-from rerank.samples import Sample, groups_of
-from rerank.suites import SuiteSpec
+from rerank.suite.samples import Sample, groups_of
+from rerank.suite.suites import SuiteSpec
 
 FINENESS = 10  # flips for each p-value that a correction asks for: how fine alpha / tests is told
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ import numpy as np
 from metrics.arrays import Floats, Integers, Objects
 from metrics.ids import Ids, objects
 from rerank.errors import InputError
-from rerank.formats import cannot_read
-from rerank.shared_names import ArrowIds
+from rerank.files.formats import UNREADABLE, cannot_read, opened, unique_keys
+from rerank.files.shared_names import ArrowIds
 
 ID_OF_QUERY = ("query_id", "qid", "q_id", "query-id")
 ID_OF_DOCUMENT = ("doc_id", "document_id", "docid", "docno", "corpus-id")
@@ -25,11 +24,10 @@ COLUMNS = (".txt", ".trec", ".run", ".tsv", ".qrels")
 
 def kind_of(path: Path) -> str:
     """parquet, json, jsonl or columns. InputError where the file cannot be read."""
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as stream:
+        with opened(path) as stream:
             start = stream.read(1 << 16).removeprefix(b"\xef\xbb\xbf")
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise cannot_read(path, error) from error
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if start.startswith(b"PAR1"):
@@ -38,11 +36,12 @@ def kind_of(path: Path) -> str:
         raise InputError(
             f"{path} is not a Parquet file: it does not begin with PAR1; write it again"
         )
-    if suffix in SUFFIXES:
-        return SUFFIXES[suffix]
-    if suffix not in COLUMNS and start.lstrip().startswith(b"{"):
-        return "jsonl" if _is_object(start.lstrip().split(b"\n")[0]) else "json"
-    return "columns"
+    if start.lstrip().startswith(b"{"):
+        if _is_object(start.lstrip().split(b"\n")[0]):
+            return "jsonl"
+        if suffix not in COLUMNS:
+            return SUFFIXES.get(suffix, "json")
+    return SUFFIXES.get(suffix, "columns")
 
 
 def _is_object(line: bytes) -> bool:
@@ -56,16 +55,15 @@ def _is_object(line: bytes) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; bare NaN and Infinity, which Python's writers make, are read as numbers."""
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as stream:
+        with opened(path) as stream:
             text = stream.read().decode("utf-8-sig")
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise cannot_read(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file") from error
     try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path))
+        value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); mend the file") from error
     if not isinstance(value, dict):
@@ -73,26 +71,26 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    """An object whose keys are each once: a plain parser would keep the last without a word."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path}: key '{twice:.80}' occurs twice in one object; keep one")
-    return value
-
-
 @dataclass(frozen=True)
 class FileRows:
-    """What every table of a file knows. lines: (n,) int64, 1-based; None where a line is a row."""
+    """What every table of a file knows.
+
+    lines: (n,) int64, 1-based; None where a place is a row. unit: line, row, or "" where a place
+    has no number but its query and document (one JSON object).
+    """
 
     path: Path
     lines: Integers | None
+    unit: str
 
-    def line(self, row: int) -> int:
-        """1-based line of a row."""
-        return row + 1 if self.lines is None else int(self.lines[row])
+    def place(self, *rows: int) -> str:
+        """`run.txt, lines 1 and 3`: the file and where these rows stand in it."""
+        if not self.unit:
+            return str(self.path)
+        numbers = sorted({row + 1 if self.lines is None else int(self.lines[row]) for row in rows})
+        shown = " and ".join(map(str, numbers[:2]))
+        shown += f" and {len(numbers) - 2} more" if len(numbers) > 2 else ""
+        return f"{self.path}, {self.unit}{'s'[: len(numbers) - 1]} {shown}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,13 @@ class ParquetColumn:
         """(n,) object, str or None."""
         self._text_kind()
         return objects(self.data.to_pylist())
+
+    def whole_numbers(self) -> Integers | None:
+        """(n,) int64; None where one is null or no whole number below 2^53."""
+        values = self.numbers()
+        if not np.all((np.abs(values) < 2**53) & (values == np.floor(values))):
+            return None
+        return values.astype(np.int64)
 
     def numbers(self) -> Floats:
         """(n,) float64, null = NaN; an integer or floating column."""
@@ -166,6 +171,8 @@ def parquet_columns(
             raise InputError(f"{path}: no column '{theirs[0]}'; it has {known}")
         if found is not None:
             names[ours] = found
+            if known.count(found) > 1:
+                raise InputError(f"{path} has several columns '{found}'; keep one")
     ids = [names[ours] for ours in needed]
     try:
         with pq.ParquetFile(path, read_dictionary=ids) as file:
