@@ -170,6 +170,12 @@ def _headroom(findings: Findings, system: SystemEvaluation) -> dict[str, Any]:
 def warnings(findings: Findings) -> list[str]:
     """What concerns the whole report."""
     found = []
+    if any("gold_rank" in name.split("*") for name in findings.suite.slices):
+        found.append(
+            "slices by gold_rank choose queries by what the first stage made of them: against it a "
+            "system looks worse where stage 1 was right and better where it was wrong, by that "
+            "choice alone"
+        )
     for name in findings.tasks:
         counts = findings.system(name, findings.suite.baseline).view.task.counts
         kinds = counts["provenance"]
