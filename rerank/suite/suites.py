@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BOUNDS = ("mean", "lower")
-INTERVALS = ("percentile", "bca")
+INTERVALS = ("percentile", "bca", "expanded")
 MACRO = "macro"  # the name under which means over tasks are reported
 
 
@@ -56,7 +56,7 @@ class SuiteSpec:
     samples: int = 10_000  # bootstrap resamples, and sign flips of a test (more for many tests)
     seed: int = 17
     confidence: float = 0.95
-    interval: str = "percentile"  # percentile | bca
+    interval: str = "percentile"  # percentile | bca | expanded
     clusters: str = ""  # a query attribute (topic, document, user): its values are resampled whole
     test: str = "randomization"  # randomization | t | wilcoxon | sign
     correction: str = "holm"  # over challengers x measures x slices: holm | bonferroni | bh | none
