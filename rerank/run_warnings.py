@@ -42,7 +42,7 @@ def warnings_of(
     saturated = saturated_queries(listed)
     if saturated:
         found.append(
-            f"scores saturate: {_queries(saturated)} have several documents at exactly 1, the "
+            f"scores saturate: {_queries(saturated)} with several documents at exactly 1, the "
             "largest score; write the raw logits, their order is lost in the tie rule"
         )
     if evaluation.tie_rate > MANY_TIES:

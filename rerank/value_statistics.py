@@ -193,7 +193,10 @@ def pairs(found: Aligned, baseline: str, settings: Settings) -> list[Pair]:
         deltas=True,
     )
     p_values = metrics.paired_tests(
-        units, settings.test, samples=settings.samples, rng=settings.rng
+        units,
+        settings.test,
+        samples=metrics.flips_needed(settings.samples, len(series), settings.alpha),
+        rng=settings.rng,
     )
     p_values[np.isnan(deltas).all(axis=0)] = np.nan  # no common query: nothing was tested
     corrected = metrics.corrected(p_values, settings.correction)

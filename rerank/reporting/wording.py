@@ -16,7 +16,7 @@ MISSING = "—"
 DEGENERATE = "degenerate (all values equal)"
 
 Reading = Literal["better", "worse", "uncorrected", "undecided", "equal", "unknown"]
-UNNAMED = ("percentile", "bca")  # kinds of interval that the report names once, not in every cell
+UNNAMED = ("percentile", "bca", "expanded")  # named once in the report, not in every cell
 
 READINGS: dict[Reading, str] = {  # in a table
     "better": "better",

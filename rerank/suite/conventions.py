@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerank.suite.significance import flips_for
+import metrics
 from rerank.suite.suites import SuiteSpec
 
 TEST_NAMES = {
@@ -20,7 +20,7 @@ CORRECTION_NAMES = {
     "bh": "the correction of Benjamini and Hochberg (false discovery rate)",
     "none": "no correction",
 }
-INTERVAL_NAMES = {"percentile": "percentile", "bca": "BCa"}
+INTERVAL_NAMES = {"percentile": "percentile", "bca": "BCa", "expanded": "expanded percentile"}
 
 
 def convention_record(suite: SuiteSpec, tests: int) -> dict[str, Any]:
@@ -59,7 +59,11 @@ def _measuring(suite: SuiteSpec) -> list[str]:
 
 def _statistics(suite: SuiteSpec, tests: int) -> list[str]:
     units = f"clusters of queries with the same {suite.clusters}" if suite.clusters else "queries"
-    flips = f", {flips_for(tests, suite):,} flips" if suite.test == "randomization" else ""
+    flips = (
+        f", {metrics.flips_needed(suite.samples, tests, suite.alpha):,} flips"
+        if suite.test == "randomization"
+        else ""
+    )
     return [
         f"Intervals: {suite.confidence * 100:.4g}% {INTERVAL_NAMES[suite.interval]} bootstrap over "
         f"{units}, {suite.samples:,} resamples, seed {suite.seed}, paired for deltas; for "

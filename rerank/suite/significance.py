@@ -12,8 +12,6 @@ import metrics
 from rerank.suite.samples import Sample, groups_of
 from rerank.suite.suites import SuiteSpec
 
-FINENESS = 10  # flips for each p-value that a correction asks for: how fine alpha / tests is told
-
 
 @dataclass(frozen=True)
 class Power:
@@ -25,15 +23,6 @@ class Power:
 
     detectable: float
     queries_needed: int
-
-
-def flips_for(tests: int, suite: SuiteSpec) -> int:
-    """Sign flips of a randomisation test beside `tests` in all: `samples`, or more where needed.
-
-    The smallest p-value of B flips is 1 / (B + 1). Corrected for many tests it could not be below
-    alpha with the usual 10,000, however clear a difference is.
-    """
-    return max(suite.samples, math.ceil(FINENESS * tests / suite.alpha))
 
 
 def p_values(
@@ -52,7 +41,7 @@ def p_values(
         values = metrics.paired_tests(
             independent_units(group.values, labels),
             suite.test,
-            samples=flips_for(tests, suite),
+            samples=metrics.flips_needed(suite.samples, tests, suite.alpha),
             rng=np.random.default_rng(suite.seed),
         )
         for at, value in zip(group.at, values.tolist(), strict=True):

@@ -25,7 +25,7 @@ from rerank.suite.findings import find
 from rerank.suite.intervals import intervals_of, macro_interval, standings
 from rerank.suite.results import macro_row
 from rerank.suite.samples import Sample
-from rerank.suite.significance import flips_for, p_values, power_of
+from rerank.suite.significance import p_values, power_of
 from rerank.suite.suites import SuiteSpec
 from rerank.suite.summary_rows import comparison_warnings
 from tests.conftest import write_jsonl
@@ -97,8 +97,8 @@ def test_clusters_are_flipped_and_drawn_whole() -> None:
 
 def test_many_tests_get_as_many_flips_as_their_correction_needs() -> None:
     """1,000 tests at 0.05: p-values down to 0.05 / 1,000 and below must be possible."""
-    assert flips_for(3, suite(samples=10_000)) == 10_000
-    assert flips_for(1000, suite(samples=10_000)) == 200_000
+    assert metrics.flips_needed(10_000, 3, 0.05) == 10_000
+    assert metrics.flips_needed(10_000, 1000, 0.05) == 200_000
     deltas = np.linspace(0.5, 1, 40)
     sample = Sample(deltas, np.ones(40, dtype=bool))
     (found,) = p_values([sample], None, suite(samples=10_000), tests=1000)
