@@ -45,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     findings = findings_of(suite, store, frozen_tasks(suite, store))
+    verdict = write_verdict(store, findings, arguments.verdict)
     say(deltas(findings))
     say(slice_deltas(findings))
     say(gate(findings))
-    say(f"verdict: {write_verdict(store, findings, arguments.verdict)}")
+    say(f"verdict: {verdict}")
     return 1 if findings.passed is False else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,8 +16,14 @@ LINE_EVERY = 10.0  # seconds between two progress lines where there is no termin
 
 
 def say(message: str) -> None:
-    """One line on standard output, at once."""
-    print(message, flush=True)
+    """One line on standard output, at once.
+
+    Where the reader has gone (`| head`) the rest is not shown; the work and its exit code stay.
+    """
+    try:
+        print(message, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the end)
 
 
 @dataclass

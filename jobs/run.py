@@ -24,11 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = freeze_tasks(suite, store)
     replay_models(suite, store, tasks, retry_failed=arguments.retry_failed)
     findings = findings_of(suite, store, tasks)
+    verdict = write_verdict(store, findings, None)
     page = write_report(suite, store, findings)
     say("")
     say(leaderboard(findings, suite.models))
     say(deltas(findings))
     say(gate(findings))
-    say(f"verdict: {write_verdict(store, findings, None)}")
+    say(f"verdict: {verdict}")
     say(f"report: {page}")
     return 1 if findings.passed is False else 0

@@ -70,6 +70,8 @@ def _check_ranges(spec: SuiteSpec, file: Path) -> None:
         )
     if spec.seed < 0 or spec.worst < 0 or spec.max_failed_pairs < 0 or spec.shard_timeout <= 0:
         raise ConfigError(f"{file}: seed, worst, max_failed_pairs and shard_timeout are from 0")
+    if not metrics.parse_measure(spec.primary).metric.more_is_better:
+        raise ConfigError(f"{file}: of {spec.primary} less is better; name a primary to maximise")
     if metrics.parse_measure(spec.primary).of is not None:
         raise ConfigError(f"{file}: primary cannot be {spec.primary}: name the measure itself")
 
@@ -114,6 +116,20 @@ def _check_rule(rule: GateRule, spec: SuiteSpec, where: str) -> None:
     for key, value in {**stated, "price_per_hour": rule.price_per_hour or 0.0}.items():
         if value < 0:
             raise ConfigError(f"{where}: {key} is from 0, is {value}")
+    for key in ("max_failed_share", "max_unjudged_share"):
+        if stated.get(key, 0.0) > 1:
+            raise ConfigError(f"{where}: {key} is a share from 0 to 1, is {stated[key]}")
+    if rule.slice and stated:
+        raise ConfigError(
+            f"{where}: {', '.join(stated)} judge the whole task; write them in a rule without slice"
+        )
+    if rule.price_per_hour is not None and rule.max_cost is None:
+        raise ConfigError(f"{where}: price_per_hour is for max_cost, which is not set")
+    measure = rule.measure or spec.primary
+    if not metrics.parse_measure(measure).metric.more_is_better:
+        raise ConfigError(
+            f"{where}: of {measure} less is better, so no drop of it can be judged; name another"
+        )
     if rule.superior and (rule.max_drop or rule.bound != "mean"):
         raise ConfigError(
             f"{where}: superior allows no drop; leave out max_drop and bound, or write two rules"

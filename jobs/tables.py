@@ -12,7 +12,7 @@ from rerank.reporting.visible import visible
 from rerank.reporting.wording import provenance_words, share
 from rerank.suite.comparison import Comparison, Difference
 from rerank.suite.findings import Findings, compared_measures
-from rerank.suite.gating import FAIL, TOO_FEW
+from rerank.suite.gating import ABSENT, FAIL, TOO_FEW
 from rerank.suite.significance import p_words
 from rerank.suite.suites import MACRO
 from rerank.suite.summary_rows import comparison_warnings
@@ -188,9 +188,10 @@ def gate(findings: Findings) -> str:
         return "gate: no rule is about these systems"
     failed = [verdict for verdict in findings.verdicts if verdict.verdict == FAIL]
     lines = [f"  failed: {verdict.sentence}" for verdict in failed]
-    unjudged = sum(verdict.verdict == TOO_FEW for verdict in findings.verdicts)
     judged = f"{len(findings.verdicts)} checks, {len(failed)} failed"
-    judged += f", {unjudged} not judged: too few queries" if unjudged else ""
+    for kind in (TOO_FEW, ABSENT):
+        unjudged = sum(verdict.verdict == kind for verdict in findings.verdicts)
+        judged += f", {unjudged} not judged: {kind}" if unjudged else ""
     return "\n".join([f"gate: {'PASSED' if findings.passed else 'FAILED'} ({judged})", *lines])
 
 

@@ -39,6 +39,7 @@ from metrics.significance import (
     randomization_tests,
     sign_test,
     t_test,
+    test_direction,
     wilcoxon_test,
 )
 from metrics.unjudged import unjudged_bounds
@@ -81,6 +82,7 @@ __all__ = [
     "rank_intervals",
     "sign_test",
     "t_test",
+    "test_direction",
     "unjudged_bounds",
     "weighted_mean",
     "wilcoxon_test",

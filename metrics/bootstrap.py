@@ -15,6 +15,7 @@ import numpy as np
 from metrics.aggregate import check_weights
 from metrics.arrays import Array, Booleans, Floats
 from metrics.errors import MetricError
+from metrics.paired import equal_but_for_rounding, in_order_of_appearance
 from metrics.resampling import plain_sums, resampled_sums
 
 _NORMAL = NormalDist()
@@ -52,6 +53,13 @@ class _Units:
 
     def means(self) -> Floats:
         return _quotient(plain_sums(self.sums), plain_sums(self.weights))
+
+    def unit_means(self, series: int) -> Floats:
+        """Mean of every unit that can be drawn, one with positive weight, in one series: (k,)."""
+        weights = np.broadcast_to(self.weights, self.sums.shape)[:, series]
+        drawn = weights > 0
+        means: Floats = self.sums[drawn, series] / weights[drawn]
+        return means
 
     def without_each(self) -> Floats:
         """Means with one unit left out (jackknife): (n_units, m) float64."""
@@ -137,16 +145,16 @@ def bootstrap_intervals(
     drawn: list[int] = []
     counts = np.broadcast_to((units.weights > 0).sum(axis=0), len(found))
     for at in np.flatnonzero(counts >= 2).tolist():
-        kept = matrix[~np.isnan(matrix[:, at]), at]
-        if np.all(kept == kept[0]):
-            found[at] = _degenerate(float(kept[0]), int(counts[at]), confidence, deltas)
+        drawable = units.unit_means(at)
+        if equal_but_for_rounding(drawable):
+            found[at] = _degenerate(float(drawable[0]), int(counts[at]), confidence, deltas)
         else:
             drawn.append(at)
     means = units.of(drawn).resampled(samples, rng) if drawn else np.empty((samples, 0))
     for at, column in zip(drawn, means.T, strict=True):
         tails = METHODS[method](column, units.of([at]), confidence)
         low, high = map(float, np.nanquantile(column, tails))
-        found[at] = Interval(low, high, method, degenerate=low == high)
+        found[at] = Interval(low, high, method, degenerate=_no_width(low, high))
     return found
 
 
@@ -180,7 +188,11 @@ def bootstrap_macro(
     for units in tasks:
         means += units.resampled(samples, rng)[:, 0]
     low, high = np.nanquantile(means / len(tasks), _tails(confidence))
-    return Interval(float(low), float(high), "percentile", degenerate=bool(low == high))
+    return Interval(float(low), float(high), "percentile", degenerate=_no_width(low, high))
+
+
+def _no_width(low: float, high: float) -> bool:
+    return equal_but_for_rounding(np.array([low, high]))
 
 
 def wilson_interval(successes: float, n: int, *, confidence: float = 0.95) -> Interval:
@@ -211,7 +223,8 @@ def _units(values: Floats, weights: Array | None, clusters: Array | None) -> _Un
         return _Units(sums, counted)
     if len(clusters) != n:
         raise MetricError(f"{len(clusters)} cluster labels for {n} queries; pass one a query")
-    labels, member = np.unique(np.asarray(clusters), return_inverse=True)
+    member = in_order_of_appearance(np.asarray(clusters))
+    labels = range(int(member.max(initial=-1)) + 1)
     grouped = _Units(*(np.zeros((len(labels), part.shape[1])) for part in (sums, counted)))
     np.add.at(grouped.sums, member, sums)
     np.add.at(grouped.weights, member, counted)

@@ -38,6 +38,7 @@ class Metric:
     needs_relevant: undefined for a query without a relevant document (Conventions.no_relevant).
     has_best: the perfect order of the candidates is the best value, so oracle and headroom exist.
     needs_positions: a cutoff counts by stage-1 rank, so Run.positions must be given.
+    more_is_better: False where a larger value is worse: headroom, unjudged, RBP_residual.
     needs_subtopics: Judgments.subtopics must be given.
     """
 
@@ -49,6 +50,7 @@ class Metric:
     needs_relevant: bool = True
     has_best: bool = True
     needs_positions: bool = False
+    more_is_better: bool = True
     needs_subtopics: bool = False
     aliases: tuple[str, ...] = ()
 
@@ -248,6 +250,7 @@ METRICS: dict[str, Metric] = {
         cutoff="optional",
         parameters=_REL | {"p": probability(0.8)},
         needs_relevant=False,
+        more_is_better=False,
         has_best=False,
     ),
     "ERR": Metric(
@@ -292,6 +295,7 @@ METRICS: dict[str, Metric] = {
         cutoff="required",
         parameters=_SHARE_OF_RANKS,
         needs_relevant=False,
+        more_is_better=False,
         has_best=False,
     ),
     "candidate_recall": Metric(
@@ -324,6 +328,7 @@ METRICS: dict[str, Metric] = {
         description="headroom(MEASURE): oracle minus value, what reranking could still gain",
         source="ceiling of any reranker",
         cutoff="none",
+        more_is_better=False,
         has_best=False,
     ),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.arrays import Array, Floats
+from metrics.arrays import Array, Floats, Integers
 from metrics.errors import MetricError
 
 
@@ -69,13 +69,28 @@ def equal_but_for_rounding(deltas: Floats) -> bool:
     """Whether (n,) deltas have no spread: one or none, or 0.5 - 0.4 beside 0.3 - 0.2."""
     if len(deltas) < 2:
         return True
-    return bool(np.ptp(deltas) <= 8 * np.finfo(np.float64).eps * max(1.0, np.abs(deltas).max()))
+    largest = np.abs(deltas).max()
+    if not np.isfinite(largest):
+        return False
+    return bool(np.ptp(deltas) <= 8 * np.finfo(np.float64).eps * max(1.0, largest))
+
+
+def in_order_of_appearance(labels: Array) -> Integers:
+    """Number of each label, from 0 in the order of their first rows: (n,) -> (n,) int64.
+
+    One query a cluster is then drawn exactly as queries are.
+    """
+    _, first, member = np.unique(labels, return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    numbers: Integers = place[member]
+    return numbers
 
 
 def cluster_deltas(deltas: Array, clusters: Array) -> Floats:
     """Deltas of whole clusters, for tests that need independent ones: (n, m) -> (k, m) float64.
 
-    clusters: (n,) labels. Sums over the k clusters in order of their labels, times k / n of the
+    clusters: (n,) labels. Sums over the k clusters in order of appearance, times k / n of the
     series, so that their mean is the mean over queries. NaN where a cluster has no value.
     """
     matrix, labels = np.asarray(deltas, np.float64), np.asarray(clusters)
@@ -83,7 +98,8 @@ def cluster_deltas(deltas: Array, clusters: Array) -> Floats:
         raise MetricError(
             f"deltas have shape {matrix.shape}, clusters {labels.shape}; pass one label a query"
         )
-    known, member = np.unique(labels, return_inverse=True)
+    member = in_order_of_appearance(labels)
+    known = range(int(member.max(initial=-1)) + 1)
     defined = ~np.isnan(matrix)
     sums, counts = np.zeros((2, len(known), matrix.shape[1]))
     np.add.at(sums, member, np.where(defined, matrix, 0.0))

@@ -85,6 +85,22 @@ def sign_test(deltas: Array) -> float:
     return _never_zero(stats.binomtest(improved, improved + regressed, 0.5).pvalue)
 
 
+def test_direction(deltas: Array, test: str) -> int:
+    """Which way the test's statistic points, 1 up or -1 down, 0 for neither: (n,) deltas.
+
+    A sign or signed-rank test may point against the mean: many small losses, a few large gains.
+    """
+    kept = _defined(deltas)
+    if test == "sign":
+        return int(np.sign(np.count_nonzero(kept > 0) - np.count_nonzero(kept < 0)))
+    if test == "wilcoxon":
+        from scipy import stats
+
+        moved = kept[kept != 0]
+        return int(np.sign(np.sign(moved) @ stats.rankdata(np.abs(moved)))) if len(moved) else 0
+    return int(np.sign(kept.mean())) if len(kept) else 0
+
+
 def flips_needed(samples: int, tests: int, alpha: float) -> int:
     """Sign flips of a randomisation test beside `tests` in all: `samples`, or more where needed.
 

@@ -39,7 +39,7 @@ def warnings_of(
             f"rank_disagrees={len(disagreeing)}: the rank column contradicts the scores of "
             f"{_queries(disagreeing)}; the score decides, --order rank goes by the ranks"
         )
-    saturated = saturated_queries(listed)
+    saturated = saturated_queries(listed) if run.scored and not scoring.by_rank else []
     if saturated:
         found.append(
             f"scores saturate: {_queries(saturated)} with several documents at exactly 1, the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from rerank.files.shared_names import ArrowIds
 ID_OF_QUERY = ("query_id", "qid", "q_id", "query-id")
 ID_OF_DOCUMENT = ("doc_id", "document_id", "docid", "docno", "corpus-id")
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
+_OBJECT = re.compile(rb"\{\s*[\"}]")  # how a JSON object begins
 COLUMNS = (".txt", ".trec", ".run", ".tsv", ".qrels")
 
 
@@ -39,7 +41,7 @@ def kind_of(path: Path) -> str:
     if start.lstrip().startswith(b"{"):
         if _is_object(start.lstrip().split(b"\n")[0]):
             return "jsonl"
-        if suffix not in COLUMNS:
+        if suffix not in COLUMNS or _OBJECT.match(start.lstrip()):
             return SUFFIXES.get(suffix, "json")
     return SUFFIXES.get(suffix, "columns")
 

@@ -11,11 +11,13 @@ from rerank.reporting.wording import count, number, p_text, signed
 def gate_sentence(report: Report) -> str:
     """One sentence on the release gate, with the rules that could not be judged."""
     gate, rules = report["gate"], report["gate"]["rules"]
-    if gate["passed"] is None or not rules:
+    if not rules:
         return "No release gate: this suite states no rules."
+    if gate["passed"] is None:
+        return f"Release gate not judged: {count(len(rules), 'rule')}, about no system of this run."
     failed = sum(rule["verdict"] == "fail" for rule in rules)
     open_ = sum(rule["verdict"] not in ("pass", "fail") for rule in rules)
-    unjudged = f" {count(open_, 'rule')} not judged: too few queries." if open_ else ""
+    unjudged = f" {count(open_, 'rule')} not judged." if open_ else ""
     if gate["passed"]:
         return (
             f"Release gate passed: {len(rules) - open_} of {count(len(rules), 'rule')}.{unjudged}"

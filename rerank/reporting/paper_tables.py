@@ -15,6 +15,7 @@ from rerank.reporting.schema import MACRO, Report, Result
 from rerank.reporting.selection import (
     compared_delta,
     has_unverified_recipe,
+    more_is_better,
     places,
     provenance_of,
     ranked,
@@ -109,6 +110,8 @@ def _cell(report: Report, leader: Result, measure: str, best: Result | None) -> 
     result = result_of(report, leader["task"], leader["system"], measure)
     if result is None or best is None or not exists(result["mean"]):
         return PaperCell(number(None))
+    if not more_is_better(measure):
+        return PaperCell(number(result["mean"]))
     ends = bounds(best["interval"])
     is_best = result["mean"] == best["mean"]
     return PaperCell(
@@ -124,6 +127,8 @@ def _significance(report: Report, result: Result) -> str:
     delta = compared_delta(report, result["task"], result["system"], result["measure"])
     alpha = report["suite"].get("alpha")
     if delta.corrected_p is None or alpha is None or delta.corrected_p >= alpha or not delta.mean:
+        return ""
+    if not delta.agrees or not more_is_better(result["measure"]):
         return ""
     return ABOVE if delta.mean > 0 else BELOW
 

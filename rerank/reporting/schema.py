@@ -198,6 +198,7 @@ class SliceDelta(TypedDict):
     regressed: int
     p_value: NotRequired[float | None]  # null: not tested
     corrected_p: NotRequired[float | None]
+    agrees: NotRequired[bool]  # does the test point the way of the mean?
     effect_size: NotRequired[float | None]  # mean / standard deviation of the deltas
     detectable: NotRequired[float | None]  # smallest mean delta found with 80% power
     queries_needed: NotRequired[int | None]  # for the suite's `effect` to be found with 80% power
@@ -222,6 +223,7 @@ class Comparison(TypedDict):
     regressed: int
     p_value: NotRequired[float | None]  # null: not tested
     corrected_p: NotRequired[float | None]
+    agrees: NotRequired[bool]  # does the test point the way of the mean?
     effect_size: NotRequired[float | None]  # mean / standard deviation of the deltas
     detectable: NotRequired[float | None]  # smallest mean delta found with 80% power
     queries_needed: NotRequired[int | None]  # for the suite's `effect` to be found with 80% power

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, cast
 
+from metrics import parse_measure
 from rerank.reporting.schema import (
     MACRO,
     Comparison,
@@ -88,28 +89,71 @@ class Compared(NamedTuple):
     mean: float | None = None
     interval: Interval | None = None
     corrected_p: float | None = None  # None: not tested, as means over tasks
+    p_value: float | None = None
+    agrees: bool = True  # the test points the way of the mean
+    measure: str = ""
 
 
 def compared_delta(report: Report, task: str, challenger: str, measure: str) -> Compared:
     if task == MACRO:
         over_all = macro_comparison_of(report, challenger, measure)
-        return Compared(over_all["mean"], over_all["interval"]) if over_all else Compared()
+        if over_all is None:
+            return Compared()
+        return Compared(over_all["mean"], over_all["interval"], measure=measure)
     found = comparison_of(report, task, challenger, measure)
     if found is None:
         return Compared()
-    return Compared(found["delta"]["mean"], found["interval"], found.get("corrected_p"))
+    return Compared(
+        found["delta"]["mean"],
+        found["interval"],
+        found.get("corrected_p"),
+        found.get("p_value"),
+        found.get("agrees", True),
+        measure,
+    )
+
+
+SWAPPED: dict[Reading, Reading] = {"better": "worse", "worse": "better"}
+
+
+def more_is_better(measure: str) -> bool:
+    """False for headroom, unjudged and the like, where a smaller value is better."""
+    return parse_measure(measure).metric.more_is_better
 
 
 def reading_of(report: Report, entry: Comparison | SliceDelta | Compared) -> Reading:
     """What a delta allows to say, at the suite's alpha; of a small slice nothing."""
+    measure = entry.measure if isinstance(entry, Compared) else entry.get("measure", "")
+    reading = _reading_upwards(report, entry)
+    if not measure or more_is_better(str(measure)):
+        return reading
+    return SWAPPED.get(reading, reading)
+
+
+def _reading_upwards(report: Report, entry: Comparison | SliceDelta | Compared) -> Reading:
+    """The reading where larger values are better."""
     alpha = report["suite"].get("alpha", 0.05)
     if isinstance(entry, Compared):
-        return read_delta(*entry, alpha=alpha)
+        return read_delta(
+            entry.mean,
+            entry.interval,
+            entry.corrected_p,
+            alpha,
+            p_value=entry.p_value,
+            agrees=entry.agrees,
+        )
     if entry.get("small"):
         return "unknown"
     whole = "delta" in entry
     mean = cast(Comparison, entry)["delta"]["mean"] if whole else cast(SliceDelta, entry)["mean"]
-    return read_delta(mean, entry["interval"], entry.get("corrected_p"), alpha)
+    return read_delta(
+        mean,
+        entry["interval"],
+        entry.get("corrected_p"),
+        alpha,
+        p_value=entry.get("p_value"),
+        agrees=entry.get("agrees", True),
+    )
 
 
 def provenance_of(report: Report, place: str) -> dict[str, int]:

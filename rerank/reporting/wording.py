@@ -15,13 +15,17 @@ from rerank.suite.significance import p_words
 MISSING = "—"
 DEGENERATE = "degenerate (all values equal)"
 
-Reading = Literal["better", "worse", "uncorrected", "undecided", "equal", "unknown"]
+Reading = Literal[
+    "better", "worse", "uncorrected", "untested", "contradicted", "undecided", "equal", "unknown"
+]
 UNNAMED = ("percentile", "bca", "expanded")  # named once in the report, not in every cell
 
 READINGS: dict[Reading, str] = {  # in a table
     "better": "better",
     "worse": "worse",
     "uncorrected": "not after correction",
+    "untested": "not by the test",
+    "contradicted": "mean and test disagree",
     "undecided": "no difference shown",
     "equal": "all equal",
     "unknown": "no interval",
@@ -30,6 +34,8 @@ IN_WORDS: dict[Reading, str] = {  # in a sentence, before the baseline's name
     "better": "better than",
     "worse": "worse than",
     "uncorrected": "after correction for all tests no difference shown against",
+    "untested": "by the test no difference shown against",
+    "contradicted": "by mean and test in opposite ways different from",
     "undecided": "no difference shown against",
     "equal": "on every query equal to",
     "unknown": "without an interval, not decided against",
@@ -146,11 +152,14 @@ def read_delta(
     interval: Interval | None,
     corrected_p: float | None = None,
     alpha: float = 0.05,
+    *,
+    p_value: float | None = None,
+    agrees: bool = True,
 ) -> Reading:
     """What interval and test of a paired delta allow to say; higher values are better.
 
     An interval that leaves out 0 is not enough where the corrected p-value is not below alpha:
-    among many comparisons some do so by chance.
+    among many comparisons some do so by chance. agrees: the test points the way of the mean.
     """
     if interval is not None and interval["degenerate"]:
         return "equal" if mean == 0 else "unknown"
@@ -159,6 +168,8 @@ def read_delta(
         return "unknown"
     if ends[0] <= 0 <= ends[1]:
         return "undecided"
+    if not agrees or (p_value is not None and p_value >= alpha):
+        return "untested" if agrees else "contradicted"
     if corrected_p is not None and corrected_p >= alpha:
         return "uncorrected"
     return "better" if ends[0] > 0 else "worse"

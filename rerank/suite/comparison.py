@@ -6,7 +6,7 @@ runs are only compared if they rest on the same candidates and judgments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from rerank.runs import Run
 from rerank.suite.evaluation import SystemEvaluation, conventions_of
 from rerank.suite.intervals import intervals_of, uneven
 from rerank.suite.samples import Sample
-from rerank.suite.significance import Power, p_values, power_of
+from rerank.suite.significance import Power, p_values, power_of, test_agrees
 from rerank.suite.slices import Slice
 from rerank.suite.suites import SuiteSpec
 
@@ -37,6 +37,7 @@ class Difference:
     power: Power | None
     p_value: float | None = None
     corrected_p: float | None = None
+    agrees: bool = True  # the test points the way of the mean
 
 
 @dataclass(frozen=True)
@@ -152,18 +153,44 @@ def compare(
 def _unjudged_bounds(
     baseline: SystemEvaluation, pair: _Pair, suite: SuiteSpec
 ) -> tuple[float, float] | None:
-    shares = [side.evaluation.mean("unjudged@10") for side in (baseline, pair.challenger)]
+    """Over the queries that are compared: one that failed has no documents to be judged."""
+    kept = pair.whole.inside
+    shares = [side.values("unjudged@10")[kept].mean() for side in (baseline, pair.challenger)]
     known = not metrics.parse_measure(pair.measure).innermost.metric.needs_subtopics
-    if pair.measure != suite.primary or shares[0] == shares[1] or not known:
+    if pair.measure != suite.primary or not kept.any() or shares[0] == shares[1] or not known:
         return None
+    ids = set(np.array(baseline.query_ids, dtype=object)[kept].tolist())
+    judgments = baseline.view.judgments
+    judged = _of_queries(judgments.query_ids, ids)
     low, high = metrics.unjudged_bounds(
-        baseline.scored,
-        pair.challenger.scored,
-        baseline.view.judgments,
+        _scored(baseline, ids),
+        _scored(pair.challenger, ids),
+        replace(
+            judgments,
+            query_ids=judgments.query_ids[judged],
+            doc_ids=judgments.doc_ids[judged],
+            grades=judgments.grades[judged],
+        ),
         pair.measure,
         conventions_of(suite),
     )
     return None if np.isnan(low) else (low, high)
+
+
+def _scored(system: SystemEvaluation, ids: set[str]) -> metrics.Run:
+    """The system's rows of these queries."""
+    run = system.scored
+    rows = _of_queries(run.query_ids, ids)
+    return metrics.Run(
+        query_ids=run.query_ids[rows],
+        doc_ids=run.doc_ids[rows],
+        scores=run.scores[rows],
+        positions=None if run.positions is None else run.positions[rows],
+    )
+
+
+def _of_queries(query_ids: Iterable[str], ids: set[str]) -> np.ndarray:
+    return np.array([query_id in ids for query_id in query_ids], dtype=bool)
 
 
 def _pair(
@@ -195,6 +222,7 @@ def _difference(
         summary=metrics.paired_deltas(np.zeros(len(deltas)), deltas),
         interval=interval,
         power=power_of(deltas, labels, suite),
+        agrees=test_agrees(deltas, labels, suite),
     )
 
 

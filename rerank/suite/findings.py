@@ -9,7 +9,7 @@ from typing import Any
 
 from rerank.suite.comparison import Comparison, compare, correct, number_of_tests, with_p_values
 from rerank.suite.evaluation import SystemEvaluation
-from rerank.suite.gating import FAIL, PASS, TOO_FEW, Verdict, judge
+from rerank.suite.gating import ABSENT, FAIL, PASS, TOO_FEW, Verdict, judge
 from rerank.suite.results import results
 from rerank.suite.suites import SuiteSpec
 
@@ -47,9 +47,9 @@ class Findings:
     @property
     def passed(self) -> bool | None:
         """None where no rule is about these systems. Rules that judged nothing do not pass."""
-        if not self.verdicts:
+        found = [item.verdict for item in self.verdicts if item.verdict != ABSENT]
+        if not found:
             return None
-        found = [verdict.verdict for verdict in self.verdicts]
         return FAIL not in found and PASS in found
 
 
@@ -81,7 +81,7 @@ def verdict_record(findings: Findings) -> dict[str, Any]:
         "suite": suite.name,
         "baseline": suite.baseline,
         "passed": findings.passed,
-        "counts": {name: counted[name] for name in (PASS, FAIL, TOO_FEW)},
+        "counts": {name: counted[name] for name in (PASS, FAIL, TOO_FEW, ABSENT)},
         "rules": [asdict(verdict) for verdict in findings.verdicts],
         "statistics": {
             "test": suite.test,

@@ -15,7 +15,8 @@ from rerank.suite.significance import p_words
 from rerank.suite.slices import Slice, parse_slice
 from rerank.suite.suites import GateRule, SuiteSpec
 
-PASS, FAIL, TOO_FEW = "pass", "fail", "too few queries"
+PASS, FAIL, TOO_FEW, ABSENT = "pass", "fail", "too few queries", "about no system here"
+CERTAIN_FROM = 30  # queries from which equal deltas on all of them count as evidence
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,34 @@ def judge(
     rules: Sequence[GateRule], comparisons: Sequence[Comparison], suite: SuiteSpec
 ) -> list[Verdict]:
     """Verdicts of all rules on all comparisons that they are about."""
-    return [
-        verdict
-        for rule in rules
-        for comparison in comparisons
-        if _concerns(rule, comparison, suite)
-        for verdict in _verdicts(rule, comparison, suite)
-    ]
+    found: list[Verdict] = []
+    for number, rule in enumerate(rules, 1):
+        concerned = [item for item in comparisons if _concerns(rule, item, suite)]
+        found += [verdict for item in concerned for verdict in _verdicts(rule, item, suite)]
+        if not concerned:
+            found.append(_about_nothing(number, rule, suite))
+    return found
+
+
+def _about_nothing(number: int, rule: GateRule, suite: SuiteSpec) -> Verdict:
+    """A rule whose challengers or tasks are not part of this run: told, and failed if critical."""
+    whom = ", ".join(rule.challengers) or "any challenger"
+    words = (
+        f"gate rule {number} ({whom}{f' on {rule.task}' if rule.task else ''}) is about no system"
+    )
+    end = "; a critical rule may not go unjudged" if rule.critical else ""
+    return Verdict(
+        rule="superior" if rule.superior else "max_drop",
+        sentence=f"{words} of this run{end}",
+        challenger=whom,
+        task=rule.task,
+        measure=rule.measure or suite.primary,
+        slice=rule.slice,
+        limit=rule.max_drop or 0.0,
+        observed=None,
+        n=0,
+        verdict=FAIL if rule.critical else ABSENT,
+    )
 
 
 def _concerns(rule: GateRule, comparison: Comparison, suite: SuiteSpec) -> bool:
@@ -134,6 +156,9 @@ def _drop(rule: GateRule, difference: Difference, suite: SuiteSpec) -> Finding:
         what, observed = "mean delta", difference.summary.mean
     elif difference.interval is None:
         return None, False, "no interval can be made of so few queries, and the rule judges its end"
+    elif difference.interval.degenerate and difference.summary.n < CERTAIN_FROM:
+        words = "all deltas are equal, so their interval proves nothing yet, and the rule judges it"
+        return None, False, words
     else:
         what, observed = "lower end of the delta's interval", difference.interval.low
     holds = observed >= -allowed
@@ -150,8 +175,10 @@ def _superior(rule: GateRule, difference: Difference, suite: SuiteSpec) -> Findi
     mean, p = difference.summary.mean, difference.corrected_p
     if p is None:
         return None, False, f"mean delta {mean:+.4f} could not be tested, and the rule wants proof"
-    holds = mean > 0 and p < suite.alpha
+    holds = mean > 0 and p < suite.alpha and difference.agrees
     words = f"mean delta {mean:+.4f}, corrected {p_words(p)}"
+    if not difference.agrees:
+        return p, False, f"{words}, but the {suite.test} test points the other way than the mean"
     if holds:
         return p, True, f"{words}: superior at alpha {suite.alpha:g}"
     return p, False, f"{words}: not shown to be superior at alpha {suite.alpha:g}"
@@ -168,7 +195,8 @@ def _failed_share(limit: float, system: SystemEvaluation) -> Verdict:
 
 def _unjudged_share(limit: float, system: SystemEvaluation) -> Verdict:
     values = system.values("unjudged@10")
-    defined = values[~np.isnan(values)]
+    # a query whose pairs have no scores shows no unjudged documents: it must not lower the share
+    defined = values[~np.isnan(values) & system.valid]
     words = f"unjudged@10 of {system.model} on {system.task}"
     if not len(defined):
         return _unmeasured(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import metrics
+from metrics.paired import equal_but_for_rounding
 from rerank.suite.samples import Sample, groups_of
 from rerank.suite.suites import SuiteSpec
 
@@ -57,13 +58,20 @@ def independent_units(deltas: np.ndarray, clusters: np.ndarray | None) -> np.nda
 def power_of(deltas: np.ndarray, clusters: np.ndarray | None, suite: SuiteSpec) -> Power | None:
     """None for fewer than two units, or where all are equal: no spread is known. deltas: (n,)."""
     units = independent_units(deltas[:, None], clusters)[:, 0]
-    if len(units) < 2 or np.ptp(units) == 0:
+    if equal_but_for_rounding(units):
         return None
     needed = metrics.queries_needed(units, effect=suite.effect, alpha=suite.alpha)
     return Power(
         detectable=metrics.detectable_effect(units, alpha=suite.alpha),
         queries_needed=math.ceil(needed * len(deltas) / len(units)),
     )
+
+
+def test_agrees(deltas: np.ndarray, clusters: np.ndarray | None, suite: SuiteSpec) -> bool:
+    """Whether the suite's test points the way of the mean: a sign test may not. deltas: (n,)."""
+    units = independent_units(deltas[:, None], clusters)[:, 0]
+    way = metrics.test_direction(units, suite.test)
+    return not len(deltas) or way * float(np.mean(deltas)) >= 0
 
 
 def p_words(p: float) -> str:

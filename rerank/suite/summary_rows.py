@@ -94,6 +94,7 @@ def _difference(difference: Difference) -> Row:
         **{name: int(getattr(summary, name)) for name in ("improved", "tied", "regressed")},
         "p_value": difference.p_value,
         "corrected_p": difference.corrected_p,
+        "agrees": difference.agrees,
         "effect_size": None if np.isnan(effect) else effect,
         "detectable": None if power is None else power.detectable,
         "queries_needed": None if power is None else power.queries_needed,
@@ -155,7 +156,8 @@ def comparison_warnings(item: Comparison) -> list[str]:
     """What could make a reader trust this comparison too much."""
     found = []
     sides = (item.baseline, item.challenger)
-    unjudged = [mean_of(side.values("unjudged@10"))["mean"] for side in sides]
+    compared = np.isin(np.array(item.baseline.query_ids, dtype=object), item.query_ids)
+    unjudged = [mean_of(side.values("unjudged@10")[compared])["mean"] for side in sides]
     if None not in unjudged and abs(unjudged[1] - unjudged[0]) > NOTEWORTHY_UNJUDGED:
         more = int(unjudged[1] > unjudged[0])
         found.append(

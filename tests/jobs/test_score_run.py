@@ -608,3 +608,12 @@ def test_sentences_speak_of_the_command_line(fail: Fail, tmp_path: Path) -> None
         "q 0 a 1100\n", "q Q0 a 1 1.0 t\n", "--gains", "exp2", "-m", "nDCG@10"
     )
     assert "is not a whole number from 1" in fail(*TWICE, "-m", "P@05")
+
+
+def test_json_is_told_by_its_beginning(score: Score) -> None:
+    """Dictionaries in a .txt, pretty-printed or not; a rank that stands twice is no saturation."""
+    for text in ('{"q":{"a":2,"b":1}}', '{\n  "q": {\n    "a": 2, "b": 1\n  }\n}'):
+        found = score("q 0 a 1\n", text, "-m", "RR", names=("q", "r.txt"))
+        assert found["measures"]["RR"] == 1.0
+    twice = score("q 0 a 1\n", "q\ta\t1\nq\tb\t1\n", "-m", "RR")
+    assert not any("saturate" in line for line in twice["warnings"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import metrics
 from metrics import (
     MetricError,
     bootstrap_interval,
@@ -303,13 +304,64 @@ def test_bh_is_scipys() -> None:
 
 
 def test_power_turns_around() -> None:
-    """(1.96 + 0.8416) s / sqrt(n); with that effect, n queries are needed."""
+    """(t_.975 + t_.8) s / sqrt(n) with scipy's t; with that effect, n queries are needed."""
     deltas = np.random.default_rng(0).normal(size=200)
+    spread = float(np.std(deltas, ddof=1))
+
+    def seen(n: int) -> float:
+        return float(stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) * spread / n**0.5
+
     effect = detectable_effect(deltas)
-    expected = (1.959964 + 0.841621) * np.std(deltas, ddof=1) / np.sqrt(200)
-    assert effect == pytest.approx(expected, rel=1e-6)
+    assert effect == pytest.approx(seen(200), rel=1e-9)
     assert queries_needed(deltas, effect=effect * (1 + 1e-9)) == 200
-    assert queries_needed(deltas, effect=effect / 2) in (800, 801)
+    for wanted in (effect / 2, effect / 7, effect * 4):
+        n = queries_needed(deltas, effect=wanted)
+        assert seen(n) <= wanted < seen(n - 1)
+    # a sign flip of five queries cannot be below 0.05, however large the effect is
+    assert queries_needed(deltas, effect=100.0) == 6
+    assert queries_needed(deltas, effect=100.0, alpha=0.001) == 11
+
+
+def test_the_detectable_effect_is_found_as_often_as_said() -> None:
+    """Oracle: the noncentral t of scipy: 80 % within 2.5 points from 10 deltas on."""
+    for n in (10, 20, 200):
+        deltas = np.random.default_rng(n).normal(size=n)
+        shift = detectable_effect(deltas) * n**0.5 / float(np.std(deltas, ddof=1))
+        critical = stats.t.ppf(0.975, n - 1)
+        power = 1 - stats.nct.cdf(critical, n - 1, shift) + stats.nct.cdf(-critical, n - 1, shift)
+        assert power == pytest.approx(0.8, abs=0.025)
+
+
+def test_what_cannot_be_drawn_does_not_hide_a_degenerate_interval() -> None:
+    """Equal values with weight beside others without; clusters of unequal size with equal means."""
+    values = np.array([0.25] * 5 + [0.9, 0.1])
+    weights = np.array([2.0] * 5 + [0.0, 0.0])
+    found = bootstrap_interval(values, rng=rng(), weights=weights)
+    assert found is not None
+    assert (found.low, found.high, found.degenerate) == (0.25, 0.25, True)
+    uneven = np.array([0.1, 0.2, 0.15, 0.05, 0.25, 0.15])
+    clusters = np.array(["a", "a", "b", "c", "c", "c"])
+    found = bootstrap_interval(uneven, rng=rng(), clusters=clusters, deltas=True)
+    assert found is not None
+    assert found.degenerate
+
+
+def test_one_query_a_cluster_is_no_cluster() -> None:
+    """Whatever the labels are called, the interval is that of the queries."""
+    plain = bootstrap_interval(VALUES, rng=rng())
+    labels = np.array([f"c{number}" for number in range(len(VALUES))])[::-1]
+    assert bootstrap_interval(VALUES, rng=rng(), clusters=labels) == plain
+
+
+@pytest.mark.parametrize(
+    ("test", "way"), [("sign", -1), ("wilcoxon", -1), ("t", 1), ("randomization", 1)]
+)
+def test_a_test_may_point_against_the_mean(test: str, way: int) -> None:
+    """40 small losses and 8 large gains: sign and rank sum say loss, the mean says gain."""
+    deltas = np.array([-0.012 - 1e-6 * at for at in range(40)] + [0.7] * 8)
+    assert metrics.test_direction(deltas, test) == way
+    assert metrics.test_direction(-deltas, test) == -way
+    assert metrics.test_direction(np.zeros(3), test) == 0
 
 
 def test_leaderboard_of_separate_and_equal_systems() -> None:

@@ -19,6 +19,7 @@ from statsmodels.stats.multitest import multipletests
 
 import metrics
 from rerank.errors import ConfigError
+from rerank.reporting.selection import Compared, reading_of
 from rerank.suite.comparison import Comparison, compare, correct, number_of_tests, with_p_values
 from rerank.suite.evaluation import SystemEvaluation
 from rerank.suite.findings import find
@@ -190,21 +191,40 @@ def test_traffic_weighs_the_delta_and_its_interval(pair: Callable) -> None:
     assert found.weighted_interval != found.whole.interval
 
 
-def test_power_is_the_normal_formula_and_counts_clusters() -> None:
-    """(z + z) s / sqrt(n) and ((z + z) s / effect)^2; with clusters s and n are theirs."""
+def test_power_is_students_formula_and_counts_clusters() -> None:
+    """(t + t) s / sqrt(n) with scipy's t, and the n for which it is the effect; with clusters s, n
+    and the degrees of freedom are theirs."""
+
+    def seen(spread: float, n: int) -> float:
+        return float(stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) * spread / math.sqrt(n)
+
     deltas = np.array([0.3, -0.1, 0.2, 0.1])
     found = power_of(deltas, None, suite(effect=0.05))
-    s = np.std(deltas, ddof=1)
+    s = float(np.std(deltas, ddof=1))
     assert found is not None
-    assert found.detectable == pytest.approx(Z * s / 2, rel=1e-5)
-    assert found.queries_needed == math.ceil((Z * s / 0.05) ** 2)
+    assert found.detectable == pytest.approx(seen(s, 4), rel=1e-9)
+    assert seen(s, found.queries_needed) <= 0.05 < seen(s, found.queries_needed - 1)
     clusters = np.array(["a", "a", "b", "b"], dtype=object)
     grouped = power_of(deltas, clusters, suite(effect=0.05))
-    s = np.std([0.1, 0.15], ddof=1)  # cluster means, as the clusters are of one size
+    s = float(np.std([0.1, 0.15], ddof=1))  # cluster means, as the clusters are of one size
     assert grouped is not None
-    assert grouped.detectable == pytest.approx(Z * s / math.sqrt(2), rel=1e-5)
-    assert grouped.queries_needed == 2 * math.ceil((Z * s / 0.05) ** 2)
+    assert grouped.detectable == pytest.approx(seen(s, 2), rel=1e-9)
+    needed = grouped.queries_needed // 2
+    assert seen(s, needed) <= 0.05 < seen(s, needed - 1)
     assert power_of(np.array([0.1, 0.1]), None, suite()) is None
+    assert power_of(np.array([0.5 - 0.4, 0.3 - 0.2, 0.1]), None, suite()) is None
+
+
+def test_less_is_better_turns_the_reading() -> None:
+    """A headroom that shrinks is an improvement."""
+    interval = {"low": -0.2, "high": -0.1, "kind": "percentile", "degenerate": False}
+    for measure, reading in (("nDCG@10", "worse"), ("headroom(nDCG@10)", "better")):
+        entry = Compared(-0.15, interval, 0.01, 0.001, measure=measure)
+        assert reading_of({"suite": {"alpha": 0.05}}, entry) == reading
+    silent = Compared(-0.15, interval, 0.2, 0.125, measure="nDCG@10")
+    assert reading_of({"suite": {"alpha": 0.05}}, silent) == "untested"
+    opposed = Compared(-0.15, interval, 0.01, 0.001, agrees=False, measure="nDCG@10")
+    assert reading_of({"suite": {"alpha": 0.05}}, opposed) == "contradicted"
 
 
 def test_equal_queries_share_resamples_and_others_do_not_disturb() -> None:

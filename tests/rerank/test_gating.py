@@ -16,7 +16,7 @@ import pytest
 from rerank.store import json_bytes
 from rerank.suite.evaluation import SystemEvaluation
 from rerank.suite.findings import find, verdict_record
-from rerank.suite.gating import Verdict
+from rerank.suite.gating import Verdict, judge
 from rerank.suite.suites import GateRule, SuiteSpec
 from tests.standins.systems import FIRST, LAST, SUITE, scored_system, task_folder
 
@@ -190,7 +190,12 @@ def test_the_verdict_record_names_what_was_judged(systems: Callable[..., Systems
     found = find(replace(SUITE, gate=rules), list(pair))
     record = json.loads(json_bytes(verdict_record(found)))
     assert record["passed"] is False
-    assert record["counts"] == {"pass": 1, "fail": 1, "too few queries": 1}
+    assert record["counts"] == {
+        "pass": 1,
+        "fail": 1,
+        "too few queries": 1,
+        "about no system here": 0,
+    }
     assert record["tasks"] == {"t": pair[0].run.task.fingerprint}
     assert record["runs"] == {
         "t": {"base": pair[0].run.fingerprint, "new": pair[1].run.fingerprint}
@@ -198,3 +203,54 @@ def test_the_verdict_record_names_what_was_judged(systems: Callable[..., Systems
     assert [rule["rule"] for rule in record["rules"]] == ["max_drop", "max_drop", "superior"]
     assert record["statistics"]["tests"] == 2
     assert record["rules"][0]["sentence"] == found.verdicts[0].sentence
+
+
+def test_a_test_that_points_against_the_mean_proves_nothing(
+    systems: Callable[..., Systems],
+) -> None:
+    """A sign test may find the challenger worse on most queries while the mean is above 0."""
+    suite = replace(SUITE, gate=(GateRule(superior=True),), test="sign")
+    found = find(suite, list(systems([1] * 8)))
+    (proven,) = judge(suite.gate, found.comparisons[:1], suite)
+    against = [
+        replace(item, whole=replace(item.whole, agrees=False)) for item in found.comparisons[:1]
+    ]
+    (verdict,) = judge(suite.gate, against, suite)
+    assert (proven.verdict, verdict.verdict) == ("pass", "fail")
+    assert "the sign test points the other way than the mean" in verdict.sentence
+
+
+def test_a_rule_about_no_system_is_told_and_fails_if_critical(
+    systems: Callable[..., Systems],
+) -> None:
+    """It never passes in silence; alone it leaves the gate unjudged."""
+    pair = systems([1] * 8)
+    absent = GateRule(challengers=("other",), max_drop=0.1)
+    (verdict,) = judged(pair, absent)
+    assert verdict.verdict == "about no system here"
+    assert "gate rule 1 (other) is about no system of this run" in verdict.sentence
+    assert find(replace(SUITE, gate=(absent,)), list(pair)).passed is None
+    assert find(replace(SUITE, gate=(absent, GateRule(max_drop=0.1))), list(pair)).passed is True
+    critical = replace(absent, critical=True)
+    assert find(replace(SUITE, gate=(critical, GateRule(max_drop=1.0))), list(pair)).passed is False
+
+
+def test_equal_deltas_on_few_queries_are_no_bound(systems: Callable[..., Systems]) -> None:
+    """Two queries without a change: width 0 is no evidence; 30 queries are taken for it."""
+    (few,) = judged(systems([0, 0]), GateRule(bound="lower", max_drop=0.0))
+    assert few.verdict == "fail"
+    assert "proves nothing yet" in few.sentence
+    (many,) = judged(systems([0] * 30), GateRule(bound="lower", max_drop=0.0))
+    assert many.verdict == "pass"
+
+
+def test_failed_queries_do_not_lower_the_unjudged_share(
+    systems: Callable[..., Systems], tmp_path: Path
+) -> None:
+    """unjudged@10 over the queries whose pairs have scores: here none has an unjudged document."""
+    folder = task_folder(tmp_path / "f", 4)
+    base = scored_system(tmp_path, folder, "f", "base", [0.0] * 4)
+    new = scored_system(tmp_path, folder, "f", "new", [0.9, 0.9, None, None])
+    comparison = find(SUITE, [base, new]).comparisons[0]
+    assert comparison.whole.summary.n == 2
+    assert comparison.unjudged_bounds is None  # both show the same on the queries compared
