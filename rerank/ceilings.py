@@ -9,6 +9,7 @@ import numpy as np
 
 import metrics
 from metrics.arrays import Floats, Integers
+from rerank.duplicate_texts import Merged
 from rerank.files.run_files import RunFile, places
 
 
@@ -24,16 +25,22 @@ def stage_1_ranks(candidates: RunFile) -> Integers:
     return ranks
 
 
+def first_stage(candidates: RunFile) -> metrics.Run:
+    """The first stage as a run: better ranks have higher scores."""
+    ranks = stage_1_ranks(candidates)
+    scores = -ranks.astype(np.float64)
+    return metrics.Run(candidates.query_ids, candidates.doc_ids, scores, ranks)
+
+
 def with_ceiling(
     evaluation: metrics.Evaluation,
-    judgments: metrics.Judgments,
+    stage_1: Merged,
     measures: Sequence[str],
     how: metrics.Conventions,
-    candidates: RunFile,
 ) -> metrics.Evaluation:
     """The evaluation with candidate measures, oracle and headroom taken from all candidates.
 
-    evaluation: of `measured_beside` the measures.
+    evaluation: of `measured_beside` the measures. stage_1: the first stage as a run.
     """
     ceilings = {
         name: _ceiling_of(measure)
@@ -42,12 +49,8 @@ def with_ceiling(
     }
     if not ceilings:
         return evaluation
-    ranks = stage_1_ranks(candidates)
-    stage_1 = metrics.Run(
-        candidates.query_ids, candidates.doc_ids, -ranks.astype(np.float64), ranks
-    )
     best = metrics.evaluate(
-        stage_1, judgments, list(ceilings.values()), replace(how, queries="qrels")
+        stage_1.run, stage_1.judgments, list(ceilings.values()), replace(how, queries="qrels")
     )
     at = {query: row for row, query in enumerate(best.query_ids)}
     rows = [at[query] for query in evaluation.query_ids]

@@ -18,7 +18,7 @@ import metrics
 from metrics.arrays import Floats
 from metrics.ids import Ids, coded, objects
 from metrics.peers import evaluate_as, peer
-from rerank.ceilings import measured_beside, stage_1_ranks, with_ceiling
+from rerank.ceilings import first_stage, measured_beside, stage_1_ranks, with_ceiling
 from rerank.duplicate_texts import Merged, merged_duplicates, text_groups
 from rerank.errors import ConfigError, InputError
 from rerank.files.qrels_files import QrelsFile
@@ -98,7 +98,7 @@ def score_run(
     listed = metrics.Run(
         query_ids=queries,
         doc_ids=documents,
-        scores=_order(placed, scoring),
+        scores=_order(run, scoring),  # by its own ranks, not those of the first stage
         positions=None if candidates is None else placed.ranks,
         empty=placed.empty,
     )
@@ -120,7 +120,10 @@ def score_run(
     asked = list(measures) if candidates is None else measured_beside(measures)
     evaluation = _evaluated(merged, asked, scoring, run, qrels)
     if candidates is not None:
-        evaluation = with_ceiling(evaluation, judged, measures, scoring.resolved, candidates)
+        stage_1 = Merged(first_stage(candidates), judged)
+        if scoring.dedupe == "text" and candidates.texts is not None:
+            stage_1 = merged_duplicates(stage_1.run, judged, candidates.texts)
+        evaluation = with_ceiling(evaluation, stage_1, measures, scoring.resolved)
     listed, judged = merged.run, merged.judgments
     return ScoredRun(
         run=run,

@@ -519,6 +519,23 @@ def test_what_stage_1_allows_does_not_depend_on_the_run(score: Score, tmp_path: 
     assert found["unreachable"] == []
 
 
+def test_the_first_stage_does_not_replace_the_runs_own_ranks(score: Score, tmp_path: Path) -> None:
+    """--order rank goes by the run's rank column, --tie input by the first stage's; equal texts
+    count once in the ceiling as well."""
+    rows = [{"docid": d, "text": t} for d, t in [("b", "x"), ("a", "y"), ("c", "y")]]
+    (tmp_path / "c.jsonl").write_text(lines([{"qid": "q1", "candidates": rows}]))
+    words = ["-m", "RR", "--candidates", str(tmp_path / "c.jsonl")]
+    run = "q1 Q0 a 1 1.0 t\nq1 Q0 b 2 1.0 t\n"
+    assert score("q1 0 a 1\n", run, *words, "--order", "rank")["measures"]["RR"] == 1.0
+    assert score("q1 0 a 1\n", run, *words, "--tie", "input")["measures"]["RR"] == 0.5
+    names = ["candidate_recall@2", "oracle(nDCG@10)"]
+    both = "q1 0 a 1\nq1 0 c 1\n"
+    plain = score(both, run, *words, "-m", *names)["measures"]
+    assert [plain[name] for name in names] == [0.5, 1.0]
+    once = score(both, run, *words, "-m", *names, "--dedupe", "text")["measures"]
+    assert [once[name] for name in names] == [1.0, 1.0]
+
+
 def test_beir_fields_are_parted_by_tabs(score: Score, fail: Fail) -> None:
     """After BEIR's header an id may hold a blank; the header amid the rows is an error."""
     head = "query-id\tcorpus-id\tscore\n"
