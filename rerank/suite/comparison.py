@@ -155,9 +155,11 @@ def _unjudged_bounds(
 ) -> tuple[float, float] | None:
     """Over the queries that are compared: one that failed has no documents to be judged."""
     kept = pair.whole.inside
-    shares = [side.values("unjudged@10")[kept].mean() for side in (baseline, pair.challenger)]
     known = not metrics.parse_measure(pair.measure).innermost.metric.needs_subtopics
-    if pair.measure != suite.primary or not kept.any() or shares[0] == shares[1] or not known:
+    if pair.measure != suite.primary or not kept.any() or not known:
+        return None
+    shares = [side.values("unjudged@10")[kept].mean() for side in (baseline, pair.challenger)]
+    if shares[0] == shares[1]:
         return None
     ids = set(np.array(baseline.query_ids, dtype=object)[kept].tolist())
     judgments = baseline.view.judgments
