@@ -92,37 +92,15 @@ def score_run(
     disagreeing = rank_disagreements(run)
     run, candidates = _normalised(run, scoring), candidates and _normalised(candidates, scoring)
     placed = _with_candidates(run, candidates) if candidates else run
-    texts = placed.texts
-    queries, judged_queries = under_one_list(placed.query_ids, _nfc(qrels.query_ids, scoring))
-    documents, judged_documents = under_one_list(placed.doc_ids, _nfc(qrels.doc_ids, scoring))
-    listed = metrics.Run(
-        query_ids=queries,
-        doc_ids=documents,
-        scores=_order(run, scoring),  # by its own ranks, not those of the first stage
-        positions=None if candidates is None else placed.ranks,
-        empty=placed.empty,
-    )
-    judged = metrics.Judgments(
-        query_ids=judged_queries,
-        doc_ids=judged_documents,
-        grades=qrels.grades,
-        subtopics=qrels.subtopics if any(m.metric.needs_subtopics for m in parsed) else None,
-    )
-    merged = Merged(listed, judged)
-    groups = text_groups(listed, texts) if texts is not None else ()
-    if scoring.dedupe == "text":
-        if texts is None:
-            raise ConfigError(
-                f"--dedupe text: {run.path} holds no texts; give the first stage's candidates with "
-                "their texts by --candidates"
-            )
-        merged = merged_duplicates(listed, judged, texts)
+    plain = _columns(run, placed, qrels, parsed, scoring)
+    groups = text_groups(plain.run, placed.texts) if placed.texts is not None else ()
+    merged = _deduplicated(plain, placed, scoring)
     asked = list(measures) if candidates is None else measured_beside(measures)
     evaluation = _evaluated(merged, asked, scoring, run, qrels)
     if candidates is not None:
-        stage_1 = Merged(first_stage(candidates), judged)
-        if scoring.dedupe == "text" and candidates.texts is not None:
-            stage_1 = merged_duplicates(stage_1.run, judged, candidates.texts)
+        stage_1 = Merged(first_stage(candidates), plain.judgments)
+        if candidates.texts is not None:
+            stage_1 = _deduplicated(stage_1, candidates, scoring)
         evaluation = with_ceiling(evaluation, stage_1, measures, scoring.resolved)
     listed, judged = merged.run, merged.judgments
     return ScoredRun(
@@ -135,6 +113,48 @@ def score_run(
         warnings=warnings_of(run, qrels, listed, judged, evaluation, disagreeing, groups, scoring),
         disagreeing=disagreeing,
     )
+
+
+def _columns(
+    run: RunFile,
+    placed: RunFile,
+    qrels: QrelsFile,
+    measures: Sequence[metrics.Measure],
+    scoring: Scoring,
+) -> Merged:
+    """Run and judgments as `metrics` takes them, their ids under one list of names.
+
+    placed: the run with the ranks of the first stage, where there is one; run: with its own, by
+    which order=rank goes.
+    """
+    queries, judged_queries = under_one_list(placed.query_ids, _nfc(qrels.query_ids, scoring))
+    documents, judged_documents = under_one_list(placed.doc_ids, _nfc(qrels.doc_ids, scoring))
+    listed = metrics.Run(
+        query_ids=queries,
+        doc_ids=documents,
+        scores=_order(run, scoring),
+        positions=None if placed is run else placed.ranks,
+        empty=placed.empty,
+    )
+    judged = metrics.Judgments(
+        query_ids=judged_queries,
+        doc_ids=judged_documents,
+        grades=qrels.grades,
+        subtopics=qrels.subtopics if any(m.metric.needs_subtopics for m in measures) else None,
+    )
+    return Merged(listed, judged)
+
+
+def _deduplicated(plain: Merged, file: RunFile, scoring: Scoring) -> Merged:
+    """Each text once a query where that is asked for."""
+    if scoring.dedupe != "text":
+        return plain
+    if file.texts is None:
+        raise ConfigError(
+            f"--dedupe text: {file.path} holds no texts; give the first stage's candidates with "
+            "their texts by --candidates"
+        )
+    return merged_duplicates(plain.run, plain.judgments, file.texts)
 
 
 def rank_disagreements(run: RunFile) -> tuple[str, ...]:
