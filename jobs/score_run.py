@@ -15,7 +15,7 @@ from jobs.tables import MISSING, number, table
 from metrics.ids import coded
 from metrics.peers import PEERS, peer
 from metrics.records import CHOICES
-from metrics.trec_names import from_trec_name
+from metrics.trec_names import from_trec_name, listed_names
 from rerank.errors import ConfigError
 from rerank.files.qrels_files import read_qrels_file
 from rerank.files.run_files import read_run_file
@@ -139,7 +139,8 @@ def scoring_of(arguments: argparse.Namespace) -> Scoring:
 def measures_of(arguments: argparse.Namespace, scoring: Scoring) -> dict[str, str]:
     """Name as asked -> name as `metrics` has it."""
     usual = peer(scoring.compat).measures if scoring.compat else DEFAULT_MEASURES
-    return {name: from_trec_name(name) for name in arguments.measures or usual}
+    words = [part for word in arguments.measures or usual for part in listed_names(word)]
+    return {name: from_trec_name(name) for name in words}
 
 
 def document(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from metrics.parameters import split_outside_brackets
+
 _CUT = re.compile(r"(?P<name>[A-Za-z_]+?)[_.](?P<cutoff>[1-9][0-9]*)")
 
 
@@ -15,6 +17,15 @@ def from_trec_name(name: str) -> str:
     if cut and cut["name"] in CUT:
         return f"{CUT[cut['name']]}@{cut['cutoff']}"
     return name
+
+
+def listed_names(word: str) -> list[str]:
+    """`nDCG@10,P(rel=2)@5` -> two names; `ndcg_cut.10,20`, as trec_eval takes it, as well."""
+    names: list[str] = []
+    for part in split_outside_brackets(word):
+        cut = _CUT.fullmatch(names[-1]) if names and part.isdigit() else None
+        names.append(f"{cut['name']}_{part}" if cut else part)
+    return names
 
 
 WHOLE: dict[str, str] = {

@@ -365,6 +365,14 @@ def test_33_the_denominator_is_part_of_the_name(score: Score) -> None:
     assert score(qrels, run, "-m", *names)["measures"] == names
 
 
+def test_names_may_be_listed_with_commas(score: Score) -> None:
+    """Commas in brackets are the measure's own; trec_eval's cutoffs are listed behind the first."""
+    words = ["-m", "AP(rel=2,denominator=min(k,R))@5,RR", "ndcg_cut.5,10"]
+    found = score("q 0 a 2\n", "q Q0 a 1 1.0 t\n", *words)
+    names = ["AP(rel=2,denominator=min(k,R))@5", "RR", "ndcg_cut.5", "ndcg_cut_10"]
+    assert found["measures"] == dict.fromkeys(names, 1.0)
+
+
 def test_36_unjudged_is_per_query(score: Score) -> None:
     """A document that another query judged is still unjudged here."""
     run = "q1 Q0 b 1 2.0 t\nq1 Q0 a 2 1.0 t\nq2 Q0 b 1 2.0 t\nq2 Q0 a 2 1.0 t\n"
