@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from jobs.console import say
-from jobs.corrections import finite_or_none
 from jobs.tables import number, table
 from metrics.arrays import Array, Floats
 from metrics.calibration import (
@@ -27,6 +26,7 @@ from metrics.calibration import (
 )
 from rerank.errors import ConfigError
 from rerank.files.scored_pairs import ScoredPairs, read_scored_pairs
+from rerank.store import finite_or_none
 
 FITS = {"temperature": fit_temperature, "platt": fit_platt}
 

@@ -15,6 +15,7 @@ import metrics
 from jobs.tables import p_number, table
 from rerank.errors import InputError
 from rerank.files.file_kinds import read_json
+from rerank.store import finite_or_none
 
 RULES = tuple(name for name in metrics.CORRECTIONS if name != "none")
 
@@ -63,11 +64,6 @@ def correction_table(document: dict[str, Any]) -> str:
     against = f"against {document['baseline'] or 'the baseline'}"
     below = f"{document['m']} tests, the baseline not counted; <: at most {document['alpha']:g}"
     return f"{table([against, 'p', *RULES], rows)}\n{below}"
-
-
-def finite_or_none(value: float) -> float | None:
-    """None instead of NaN: JSON has no word for it."""
-    return value if math.isfinite(value) else None
 
 
 def _baseline(path: Path, document: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import metrics
 from jobs.console import say
-from jobs.tables import MISSING, number, table
+from jobs.tables import MISSING, number, p_number, signed, table
 from metrics.ids import coded
 from metrics.peers import PEERS, peer
 from metrics.records import CHOICES
@@ -22,7 +22,7 @@ from rerank.files.run_files import read_run_file
 from rerank.run_comparison import RunComparison, compare_runs
 from rerank.run_scoring import ORDERS, ScoredRun, Scoring, score_run
 from rerank.schemas import SCHEMAS
-from rerank.store import Store, parquet_bytes
+from rerank.store import Store, finite_or_none, parquet_bytes
 
 DEFAULT_MEASURES = ("nDCG@10", "RR@10", "AP", "P@5", "R@5", "Success@1", "Judged@10")
 HELP = {
@@ -154,7 +154,7 @@ def document(
     counts = {name: found.n(ours) for name, ours in names.items()}
     return {
         "run": str(scored.run.path),
-        "measures": {name: _number(found.mean(ours)) for name, ours in names.items()},
+        "measures": {name: finite_or_none(found.mean(ours)) for name, ours in names.items()},
         "n": next(iter(counts.values())),
         "n_per_measure": counts,
         "missing": list(found.missing),
@@ -165,7 +165,7 @@ def document(
         "tie_rate": found.tie_rate,
         "ties_at_cutoff": {str(k): n for k, n in found.ties_at_cutoff.items()},
         "tie_range": {
-            name: [_number(value) for value in found.tie_range[ours]]
+            name: [finite_or_none(value) for value in found.tie_range[ours]]
             for name, ours in names.items()
         },
         "bad_scores": found.bad_scores,
@@ -177,7 +177,7 @@ def document(
         "conventions": conventions_of(names, scoring),
         "warnings": list(scored.warnings),
         "per_query": {
-            query: {name: _number(found.values[ours][at]) for name, ours in names.items()}
+            query: {name: finite_or_none(found.values[ours][at]) for name, ours in names.items()}
             for at, query in enumerate(found.query_ids)
         },
         **({"comparison": [row.as_json() for row in comparisons]} if comparisons else {}),
@@ -227,10 +227,28 @@ def show(
             say(_per_query(found, names))
         say("")
     if comparisons:
-        say(table(RunComparison.HEADER, [row.cells() for row in comparisons]))
+        say(table(DELTAS, [_delta_cells(row) for row in comparisons]))
         for row in comparisons:
             for warning in row.warnings:
                 say(f"warning: {warning}")
+
+
+DELTAS = ("delta", "measure", "mean", "95% interval", "up/tied/down", "n", "p", "Holm")
+
+
+def _delta_cells(row: RunComparison) -> list[str]:
+    """The row under DELTAS."""
+    pair, found, interval = row.pair, row.pair.summary, row.pair.interval
+    return [
+        f"{pair.challenger} - {pair.baseline}",
+        pair.measure,
+        signed(finite_or_none(found.mean)),
+        f"[{interval.low:+.4f}, {interval.high:+.4f}]" if interval else MISSING,
+        f"{found.improved}/{found.tied}/{found.regressed}",
+        str(found.n),
+        p_number(finite_or_none(pair.p)),
+        p_number(finite_or_none(pair.p_corrected)),
+    ]
 
 
 def _lists(found: metrics.Evaluation) -> dict[str, tuple[str, ...]]:
@@ -256,11 +274,7 @@ def _range(found: metrics.Evaluation, measure: str) -> str:
 
 
 def _four(value: float) -> str:
-    return number(_number(value))
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return number(finite_or_none(value))
 
 
 def _parquet(scored: Sequence[ScoredRun], names: Mapping[str, str]) -> bytes:
@@ -290,7 +304,9 @@ def _jsonl(scored: Sequence[ScoredRun], names: Mapping[str, str]) -> bytes:
             {
                 "model": str(item.run.path),
                 "query_id": query,
-                **{n: _number(item.evaluation.values[ours][at]) for n, ours in names.items()},
+                **{
+                    n: finite_or_none(item.evaluation.values[ours][at]) for n, ours in names.items()
+                },
             },
             allow_nan=False,
             ensure_ascii=False,

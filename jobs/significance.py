@@ -15,12 +15,13 @@ import numpy as np
 
 import metrics
 from jobs.console import say
-from jobs.corrections import correction_table, corrections, finite_or_none
+from jobs.corrections import correction_table, corrections
 from jobs.tables import MISSING, interval_text, number, p_number, rank_text, signed, table
 from metrics.bootstrap import METHODS
 from rerank.errors import ConfigError, InputError, unknown_name
 from rerank.files.system_values import Selection
 from rerank.files.value_files import read_systems
+from rerank.store import finite_or_none
 from rerank.value_statistics import (
     Aligned,
     Pair,

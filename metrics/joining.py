@@ -80,8 +80,10 @@ def join(
     positions = _positions(run, len(scores))
 
     judged_queries, query_names = recoded(theirs[0], ours[0].names)
-    empty, query_names = recoded(coded(objects(run.empty)), query_names)
-    listed = np.append(ours[0].codes, empty) if len(empty) else ours[0].codes
+    listed = ours[0].codes
+    if run.empty:
+        empty, query_names = recoded(coded(objects(run.empty)), query_names)
+        listed = np.append(listed, empty)
     queries = _chosen(listed, judged_queries, query_names, conventions.queries)
     query_ids = queries.evaluated
     judged_docs, names = recoded(theirs[1], ours[1].names)

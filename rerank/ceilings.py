@@ -9,6 +9,7 @@ import numpy as np
 
 import metrics
 from metrics.arrays import Floats, Integers
+from metrics.records import mean_of_defined
 from rerank.duplicate_texts import Merged
 from rerank.files.run_files import RunFile, places
 
@@ -61,11 +62,11 @@ def with_ceiling(
         measure = metrics.parse_measure(name)
         if measure.name == "headroom":
             found[name] = found[name] - evaluation.values[str(measure.of)]
-    ranges = {name: _mean_twice(column) for name, column in found.items()}
+    means = {name: mean_of_defined(column) for name, column in found.items()}
     return replace(
         evaluation,
         values={**evaluation.values, **found},
-        tie_range={**evaluation.tie_range, **ranges},
+        tie_range={**evaluation.tie_range, **{name: (m, m) for name, m in means.items()}},
         unreachable=best.unreachable,
     )
 
@@ -79,9 +80,3 @@ def measured_beside(measures: Sequence[str]) -> list[str]:
 
 def _ceiling_of(measure: metrics.Measure) -> str:
     return f"oracle({measure.of})" if measure.of is not None else str(measure)
-
-
-def _mean_twice(column: Floats) -> tuple[float, float]:
-    kept = column[~np.isnan(column)]
-    mean = float(kept.mean()) if len(kept) else float("nan")
-    return mean, mean

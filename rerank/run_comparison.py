@@ -3,14 +3,14 @@ documents."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import metrics
 from rerank.files.system_values import SystemValues
 from rerank.run_scoring import ScoredRun
+from rerank.store import finite_or_none
 from rerank.value_statistics import Pair, Settings, aligned, pairs
 
 APART = 0.05  # difference of unjudged@k from which a delta's bounds are worth a sentence
@@ -29,24 +29,6 @@ class RunComparison:
     unjudged_bounds: tuple[float, float] | None
     warnings: tuple[str, ...]
 
-    HEADER: ClassVar[tuple[str, ...]] = (
-        "delta", "measure", "mean", "95% interval", "up/tied/down", "n", "p", "Holm",
-    )  # fmt: skip
-
-    def cells(self) -> list[str]:
-        """The row under HEADER."""
-        pair, found, interval = self.pair, self.pair.summary, self.pair.interval
-        return [
-            f"{pair.challenger} - {pair.baseline}",
-            pair.measure,
-            f"{found.mean:+.4f}" if found.n else "—",
-            f"[{interval.low:+.4f}, {interval.high:+.4f}]" if interval else "—",
-            f"{found.improved}/{found.tied}/{found.regressed}",
-            str(found.n),
-            _p(pair.p),
-            _p(pair.p_corrected),
-        ]
-
     def as_json(self) -> dict[str, Any]:
         """Strict JSON: values that do not exist are null."""
         pair, found, interval = self.pair, self.pair.summary, self.pair.interval
@@ -55,16 +37,16 @@ class RunComparison:
             "measure": pair.measure,
             "n": found.n,
             "left_out": found.left_out,
-            "mean_delta": _finite(found.mean),
+            "mean_delta": finite_or_none(found.mean),
             "interval": None if interval is None else vars(interval),
             "improved": found.improved,
             "tied": found.tied,
             "regressed": found.regressed,
-            "effect_size": _finite(found.effect_size),
-            "p_value": _finite(pair.p),
-            "p_holm": _finite(pair.p_corrected),
+            "effect_size": finite_or_none(found.effect_size),
+            "p_value": finite_or_none(pair.p),
+            "p_holm": finite_or_none(pair.p_corrected),
             "tests": self.tests,
-            "detectable": _finite(pair.detectable),
+            "detectable": finite_or_none(pair.detectable),
             "unjudged_bounds": None if self.unjudged_bounds is None else list(self.unjudged_bounds),
             "warnings": list(self.warnings),
         }
@@ -134,13 +116,3 @@ def _warnings(
 
 def _unjudged_share(item: ScoredRun, measure: str) -> float:
     return metrics.evaluate(item.listed, item.judgments, [measure], item.how).mean(measure)
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return "—"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import uuid
 from pathlib import Path
@@ -117,6 +118,11 @@ class Store:
     def read_table(self, key: str) -> pa.Table:
         """A Parquet file as a table; FrozenDataError where it cannot be read."""
         return table_from_bytes(self.read(key), str(self.path(key)))
+
+
+def finite_or_none(value: float) -> float | None:
+    """None instead of NaN and infinities: JSON has no word for them."""
+    return float(value) if math.isfinite(value) else None
 
 
 def json_bytes(value: Any) -> bytes:
