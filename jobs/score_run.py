@@ -17,10 +17,8 @@ from metrics.peers import PEERS, peer
 from metrics.records import CHOICES
 from metrics.trec_names import from_trec_name, listed_names
 from rerank.errors import ConfigError
-from rerank.files.qrels_files import read_qrels_file
-from rerank.files.run_files import read_run_file
 from rerank.run_comparison import RunComparison, compare_runs
-from rerank.run_scoring import ORDERS, ScoredRun, Scoring, score_run
+from rerank.run_scoring import ORDERS, ScoredRun, Scoring, score_files
 from rerank.schemas import SCHEMAS
 from rerank.store import Store, finite_or_none, parquet_bytes
 
@@ -97,15 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to and not arguments.to.absolute().parent.is_dir():
         raise ConfigError(f"--to {arguments.to}: there is no such folder; make it first")
     names = measures_of(arguments, scoring)
-    fractions = scoring.resolved.gains == "float"
-    qrels = read_qrels_file(arguments.qrels, fractions=fractions)
-    candidates = read_run_file(arguments.candidates) if arguments.candidates else None
-    scored = [
-        score_run(
-            read_run_file(path, arguments.by), qrels, list(names.values()), scoring, candidates
-        )
-        for path in arguments.runs
-    ]
+    scored = score_files(
+        arguments.qrels,
+        arguments.runs,
+        list(names.values()),
+        scoring,
+        by=arguments.by,
+        candidates=arguments.candidates,
+    )
     comparisons = compare_runs(scored, list(names.values())) if arguments.compare else []
     if arguments.to:
         folder, rows = Store(arguments.to.resolve().parent), WRITERS[arguments.to.suffix]

@@ -48,9 +48,22 @@ def present_columns(lengths: Integers, width: int) -> Booleans:
 
 def padded(values: Array, present: Booleans, fill: object) -> Array:
     """Flat ragged rows as one padded array: (sum of lengths,) -> the shape of `present`."""
+    if len(values) == present.size:
+        return values.reshape(present.shape)
     cells = np.full(present.shape, fill, dtype=values.dtype)
     cells[present] = values
     return cells
+
+
+def taken(values: Array, columns: Integers) -> Array:
+    """values[i, columns[i, j]] for every cell: (n, width, ...), (n, m) -> (n, m, ...).
+
+    `np.take_along_axis` by flat numbers, which is four times as fast.
+    """
+    cells = columns + np.arange(len(columns))[:, None] * values.shape[1]
+    flat = values.reshape(-1, *values.shape[2:])
+    found: Array = np.take(flat, cells, axis=0)
+    return found
 
 
 def ragged_rows(starts: Integers, lengths: Integers) -> Integers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order
+from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order, taken
 from metrics.rankings import Judged, Ranking
 from metrics.survival import unstopped
 
@@ -142,7 +142,8 @@ def _hits(ranking: Ranking, k: int | None, rel: int) -> Floats:
 def _hits_when_hit(ranking: Ranking, hit: Booleans) -> Floats:
     """E[rel_i * hits in ranks 1..i]: (n_queries, depth) float64."""
     if ranking.ties is None:
-        found: Floats = np.where(hit, np.cumsum(hit, axis=1), 0.0)
+        counts = np.cumsum(hit.astype(np.int32), axis=1, dtype=np.int32)  # far faster than of bool
+        found: Floats = np.where(hit, counts, 0.0)
         return found
     size, inside = ranking.ties.size, in_group(ranking, hit)
     earlier = ranking.ties.before * (inside - 1) / np.maximum(size - 1, 1)
@@ -179,5 +180,5 @@ def before_group(ranking: Ranking, which: Booleans) -> Integers:
     before: Integers = np.cumsum(which, axis=1) - which
     if ranking.ties is None:
         return before
-    counted: Integers = np.take_along_axis(before, ranking.ties.first, axis=1)
+    counted: Integers = taken(before, ranking.ties.first)
     return counted

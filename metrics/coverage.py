@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order
+from metrics.arrays import Booleans, Floats, Integers, ratio, sum_in_order, taken
 from metrics.rankings import Judged, Ranking
 
 
@@ -53,5 +53,5 @@ def _relevant_candidates(ranking: Ranking, k: int | None, rel: int) -> Booleans:
         return relevant
     assert ranking.positions is not None
     stage_1 = np.argsort(ranking.positions, axis=1, kind="stable")[:, :k]
-    first: Booleans = np.take_along_axis(relevant, stage_1, axis=1)
+    first: Booleans = taken(relevant, stage_1)
     return first

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from metrics.arrays import Array, Booleans, Floats, Integers
+from metrics.blocks import each_block
 from metrics.errors import MetricError
 from metrics.graded import falls, gains_of
 from metrics.joining import Pairs, join
@@ -45,20 +45,22 @@ def evaluate(
         or any(measure.metric.needs_positions for measure in asked.values()),
     )
     n = len(pairs.query_ids)
-    judged_query = np.repeat(np.arange(n), pairs.judged_lengths)
-    relevant = _any_relevant(judged_query, pairs.judged_grades, n, conventions.rel)
-    reached = _any_relevant(pairs.query, pairs.grades, n, conventions.rel)
+    relevant = _any_relevant(pairs, conventions.rel)
     counted = relevant if conventions.no_relevant == "skip" else np.ones_like(relevant)
     kept = np.flatnonzero(counted)
     cutoffs = _cutoffs(asked.values(), conventions.depth)
     values, lowest, highest = ({name: np.zeros(n) for name in asked} for _ in range(3))
-    shares, documents = np.zeros(n), np.zeros(n)
+    shares, documents, reached = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
     straddling = np.zeros(len(cutoffs), np.int64)
-    for found in _each_block(pairs, kept, asked, conventions):
+    blocks = list(blocks_of(pairs, kept))
+    for found in each_block(
+        lambda members: _of_block(ranked(pairs, members, conventions), asked, conventions), blocks
+    ):
         for table, columns in ((values, found.values), (lowest, found.low), (highest, found.high)):
             for name, column in columns.items():
                 table[name][found.members] = column
         documents[found.members], shares[found.members] = found.documents, found.tied_share
+        reached[found.members] = found.reached
         straddling += found.straddling
     return Evaluation(
         query_ids=_named(pairs, counted),
@@ -68,7 +70,7 @@ def evaluate(
         no_relevant=_named(pairs, ~relevant),
         tie_rate=float(np.rint(shares * documents).sum()) / max(1.0, float(documents.sum())),
         ties_at_cutoff=dict(zip(cutoffs, straddling.tolist(), strict=True)),
-        bad_scores=int(np.count_nonzero(np.isnan(pairs.scores) & (pairs.query >= 0))),
+        bad_scores=int(np.count_nonzero(pairs.query[np.isnan(pairs.scores)] >= 0)),
         tied_share=shares[kept],
         unreachable=_named(pairs, relevant & ~reached),
         tie_range={
@@ -87,23 +89,9 @@ class _Found:
     low: dict[str, Floats]
     high: dict[str, Floats]
     documents: Integers
+    reached: Booleans
     tied_share: Floats
     straddling: Integers
-
-
-def _each_block(
-    pairs: Pairs, queries: Integers, asked: dict[str, Measure], how: Conventions
-) -> Iterable[_Found]:
-    """All blocks, some at a time: numpy lets threads run, and a query's value needs no other's."""
-
-    def measured(members: Integers) -> _Found:
-        return _of_block(ranked(pairs, members, how), asked, how)
-
-    blocks = list(blocks_of(pairs, queries))
-    if len(blocks) < 2:
-        return map(measured, blocks)
-    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as threads:
-        return list(threads.map(measured, blocks))
 
 
 def _of_block(block: Block, asked: dict[str, Measure], how: Conventions) -> _Found:
@@ -124,6 +112,7 @@ def _of_block(block: Block, asked: dict[str, Measure], how: Conventions) -> _Fou
         low=low,
         high=high,
         documents=lengths,
+        reached=np.any(block.whole.ranking.grades >= how.rel, axis=1),
         tied_share=block.tied.sum(axis=1) / np.maximum(lengths, 1),
         straddling=np.array([np.count_nonzero(queries) for queries in cut], np.int64),
     )
@@ -154,11 +143,9 @@ def _extremes(
     block: Block, measures: dict[str, Measure], how: Conventions
 ) -> dict[str, tuple[Floats, Floats]]:
     """Values with ties lowest and highest grade first: name -> two (n_settled,) float64."""
-    worst, best = (
-        measure_block(*settled_by_grade(block, tie, how), measures, how)
-        for tie in ("pessimistic", "optimistic")
-    )
-    return {name: (worst[name], best[name]) for name in measures}
+    columns = measure_block(*settled_by_grade(block, how), measures, how)
+    return {name: (values[: len(values) // 2], values[len(values) // 2 :])
+            for name, values in columns.items()}  # fmt: skip
 
 
 def _wrapped(
@@ -196,17 +183,15 @@ def _defaults(how: Conventions) -> dict[str, Value]:
     return {"rel": how.rel, "gain": "linear" if how.gains == "float" else how.gains}
 
 
-def _any_relevant(query: Integers, grades: Floats, n_queries: int, rel: int) -> Booleans:
-    """Queries that hold a grade of at least rel: (n_rows,), (n_rows,) -> (n_queries,) bool.
-
-    Rows of queries that are not evaluated have no grade.
-    """
-    any_relevant: Booleans = np.bincount(query[grades >= rel], minlength=n_queries) > 0
-    return any_relevant
+def _any_relevant(pairs: Pairs, rel: int) -> Booleans:
+    """Queries that have a judgment of at least rel: (n_queries,) bool."""
+    relevant = np.zeros(len(pairs.query_ids), dtype=bool)
+    relevant[pairs.judged_query[pairs.judged_grades >= rel]] = True
+    return relevant
 
 
 def _named(pairs: Pairs, which: Array) -> tuple[str, ...]:
-    return tuple(pairs.query_ids[at] for at in np.flatnonzero(which))
+    return tuple(compress(pairs.query_ids, which.tolist()))
 
 
 def _cutoffs(measures: Iterable[Measure], depth: int | None) -> list[int]:

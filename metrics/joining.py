@@ -12,6 +12,7 @@ import numpy as np
 from metrics.arrays import Array, Booleans, Floats, Integers, Objects
 from metrics.errors import MetricError
 from metrics.ids import IdColumn, Ids, coded, objects, recoded
+from metrics.matching import Spans, matched_grades
 from metrics.records import Conventions, Judgments, Run
 from metrics.rows import Rows, best_of_each_document, each_once
 from metrics.subtopics import Subtopics, index_subtopics
@@ -35,11 +36,11 @@ class Pairs:
     """Scored pairs with their grades, and all judgments; flat, rows of a query adjacent.
 
     query_ids: evaluated queries in byte order. starts, lengths: (n_queries,) where the pairs of
-        each begin, and how many it has. judged_lengths: (n_queries,) judgments of each.
+        each begin, and how many it has. judged_starts, judged_lengths: of its judgments.
     query: (n_pairs,) number of the query; -1 = not evaluated, such pairs are passed over.
     doc_codes, scores, grades: (n_pairs,); scores NaN = bad, grades NaN = unjudged;
         doc_names[code] is the id.
-    judged_grades: (n_judged,) descending within a query.
+    judged_query, judged_grades: (n_judged,), rows of a query adjacent.
     positions, subtopics: stage-1 ranks, grades per subtopic; None unless they are asked for.
     """
 
@@ -52,7 +53,9 @@ class Pairs:
     scores: Floats
     positions: Integers | None
     grades: Floats
+    judged_starts: Integers
     judged_lengths: Integers
+    judged_query: Integers
     judged_grades: Floats
     missing: tuple[str, ...]
     unjudged_queries: tuple[str, ...]
@@ -88,10 +91,12 @@ def join(
     query_ids = queries.evaluated
     judged_docs, names = recoded(theirs[1], ours[1].names)
     rows = _rows(judged_queries, queries.number, judged_docs, grades, len(names))
-    rows = rows.take(rows.query >= 0)
+    rows = rows if rows.query.min(initial=0) >= 0 else rows.take(rows.query >= 0)
     if judgments.subtopics is not None:
-        rows = replace(rows, subtopic=_subtopic_codes(judgments.subtopics, len(grades))[rows.row])
-    rows = each_once(rows, query_ids, names, conventions, "judgments", "on_conflict")
+        codes = _subtopic_codes(judgments.subtopics, len(grades))
+        rows = replace(rows, subtopic=codes if rows.row is None else codes[rows.row])
+    if by_subtopic or rows.subtopic is not None:
+        rows = each_once(rows, query_ids, names, conventions, "judgments", "on_conflict")
     pool = rows if rows.subtopic is None else best_of_each_document(rows)
     compared = _compared(scores, conventions)
     pairs = _rows(ours[0].codes, queries.number, ours[1].codes, compared, len(names))
@@ -99,21 +104,28 @@ def join(
         own, _ = recoded(coded(objects(list(query_ids))), names)
         pairs = pairs.take(pairs.doc_codes != own[pairs.query])
     _check_scores(pairs, query_ids, names, conventions)
-    pairs = each_once(pairs, query_ids, names, conventions, "run", "on_duplicate")
-    starts, lengths = _spans(pairs.query, len(query_ids))
-    best_first = np.lexsort((-pool.value, pool.query))
+    at, judged_at = _spans(pairs, len(query_ids)), _spans(pool, len(query_ids))
+    given = matched_grades(at, judged_at, pool.value)
+    if given is None:  # a document stands twice: sorting a whole table tells where
+        pool = each_once(pool, query_ids, names, conventions, "judgments", "on_conflict")
+        pairs = each_once(pairs, query_ids, names, conventions, "run", "on_duplicate")
+        at, judged_at = _spans(pairs, len(query_ids)), _spans(pool, len(query_ids))
+        given = matched_grades(at, judged_at, pool.value)
+        assert given is not None, "each document stands once now"
     return Pairs(
         query_ids=query_ids,
-        starts=starts,
-        lengths=lengths,
+        starts=at.starts,
+        lengths=at.lengths,
         query=pairs.query,
         doc_names=names,
         doc_codes=pairs.doc_codes,
         scores=pairs.value,
         positions=_of_rows(positions, pairs.row, len(scores)) if by_position else None,
-        grades=grades_of(pairs, pool),
-        judged_lengths=np.bincount(pool.query, minlength=len(query_ids)),
-        judged_grades=pool.value[best_first],
+        grades=given,
+        judged_starts=judged_at.starts,
+        judged_lengths=judged_at.lengths,
+        judged_query=pool.query,
+        judged_grades=pool.value,
         missing=queries.missing,
         unjudged_queries=queries.unjudged,
         subtopics=index_subtopics(rows, pairs, names, len(query_ids)) if by_subtopic else None,
@@ -123,27 +135,15 @@ def join(
 def _compared(scores: Floats, how: Conventions) -> Floats:
     """Scores as they are compared: float32 rounds, and takes what it cannot hold for infinite."""
     with np.errstate(over="ignore"):
-        return scores.astype(how.score_dtype).astype(np.float64, copy=False)
-
-
-def grades_of(pairs: Rows, pool: Rows) -> Floats:
-    """Grade of every pair, NaN where it is unjudged: (n_pairs,) float64."""
-    grades = np.full(len(pairs.value), np.nan)
-    if not len(grades):
-        return grades
-    order, known = pairs.by_key
-    at = np.searchsorted(known, pool.keys)
-    at[at == len(known)] = 0
-    found = known[at] == pool.keys
-    grades[order[at[found]]] = pool.value[found]
-    return grades
+        return scores.astype(how.score_dtype, copy=False).astype(np.float64, copy=False)
 
 
 def _chosen(ours: Integers, theirs: Integers, names: Objects, which: str) -> _Queries:
     """Queries of the run (n_pairs,) and of the judgments (n_judged,), as codes among `names`."""
-    retrieved, judged = (np.bincount(codes, minlength=len(names)) > 0 for codes in (ours, theirs))
+    retrieved, judged = (_occurring(codes, len(names)) for codes in (ours, theirs))
     wanted = judged if which == "qrels" else judged & retrieved
-    evaluated = np.array(sorted(np.flatnonzero(wanted), key=names.__getitem__), np.int64)
+    ids = names.tolist()
+    evaluated = np.array(sorted(np.flatnonzero(wanted).tolist(), key=ids.__getitem__), np.int64)
     number = np.full(len(names), -1)
     number[evaluated] = np.arange(len(evaluated))
     return _Queries(
@@ -161,21 +161,36 @@ def _rows(
 
     queries: (n,) codes. Files list a query's rows together, and then nothing is moved.
     """
-    rows = Rows(number[queries], doc_codes, value, None, width)
-    begins = 1 + np.count_nonzero(queries[1:] != queries[:-1])
-    if begins == np.count_nonzero(np.bincount(queries, minlength=1)) or not len(value):
+    heads = _heads(queries)
+    query = np.repeat(number[queries[heads]], np.diff(heads, append=len(queries)))
+    rows = Rows(query, doc_codes, value, None, width)
+    if len(heads) == np.count_nonzero(_occurring(queries[heads], len(number))):
         return rows
-    return rows.take(np.argsort(rows.query, kind="stable"))
+    return rows.take(np.argsort(query, kind="stable"))
 
 
-def _spans(query: Integers, n_queries: int) -> tuple[Integers, Integers]:
-    """Where the adjacent rows of each query begin, and how many it has: two (n_queries,) int64."""
-    heads = np.flatnonzero(query[1:] != query[:-1]) + 1
-    heads = np.concatenate([np.zeros(min(1, len(query)), np.int64), heads])
-    heads = heads[query[heads] >= 0]
-    starts = np.zeros(n_queries, np.int64)
-    starts[query[heads]] = heads
-    return starts, np.bincount(query + 1, minlength=n_queries + 1)[1:]
+def _heads(codes: Integers) -> Integers:
+    """Where each stretch of equal codes begins: (n,) -> (n_stretches,) int64."""
+    changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    return np.concatenate([np.zeros(min(1, len(codes)), np.int64), changes])
+
+
+def _occurring(codes: Integers, n: int) -> Booleans:
+    """Which of n codes there are: (n,) bool."""
+    found = np.zeros(n, dtype=bool)
+    found[codes] = True
+    return found
+
+
+def _spans(rows: Rows, n_queries: int) -> Spans:
+    """Where the adjacent rows of each evaluated query begin, and how many it has."""
+    heads = _heads(rows.query)
+    sizes = np.diff(heads, append=len(rows.query))
+    evaluated = rows.query[heads] >= 0
+    at = rows.query[heads[evaluated]]
+    starts, lengths = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.int64)
+    starts[at], lengths[at] = heads[evaluated], sizes[evaluated]
+    return Spans(starts, lengths, rows.doc_codes)
 
 
 def _ids(table: str, ids: IdColumn) -> Ids:

@@ -11,14 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metrics.arrays import Array, Booleans, Floats, Integers, padded, present_columns, ragged_rows
+from metrics.arrays import (
+    Array,
+    Booleans,
+    Floats,
+    Integers,
+    present_columns,
+    taken,
+)
+from metrics.blocks import Layout, blocks_by_width
 from metrics.errors import MetricError
 from metrics.joining import Pairs
 from metrics.rankings import Judged, Ranking, Ties, reordered
 from metrics.records import Conventions
 from metrics.rows import byte_order
-
-CELLS = 1 << 16  # cells of one padded array: few enough for the cache; bounds memory, not results
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,11 @@ class Block:
 class _Sorted:
     """A block by falling score before the tie rule.
 
-    rows: (n_listed,) numbers of its pairs, in the order in which `present` takes them. order:
-    (n, depth) column of each rank. falling: (n, depth) negated scores by rank, NaN bad or absent.
+    layout: where its pairs are. order: (n, depth) column of each rank. falling: (n, depth) negated
+    scores by rank, NaN bad or absent.
     """
 
-    rows: Integers
-    present: Booleans
+    layout: Layout
     order: Integers
     falling: Floats
     groups: Ties
@@ -108,25 +113,30 @@ def ranked(pairs: Pairs, members: Integers, how: Conventions) -> Block:
     )
 
 
-def settled_by_grade(block: Block, tie: str, how: Conventions) -> tuple[Ranking, Judged]:
-    """The members that the tie rule settled, their ties now "pessimistic" or "optimistic".
+def settled_by_grade(block: Block, how: Conventions) -> tuple[Ranking, Judged]:
+    """The members that the tie rule settled, ties lowest grade first; then again, highest first.
 
     Documents of equal grade stay in the order of the block's own rule.
     """
-    chosen = block.settled
-    positions, topics = block.whole.ranking.positions, block.whole.ranking.topics
+    chosen = np.tile(np.flatnonzero(block.settled), 2)
+    whole, topics = block.whole.ranking, block.judged.topics
     ranking = Ranking(
-        grades=block.whole.ranking.grades[chosen],
-        present=block.whole.ranking.present[chosen],
-        positions=None if positions is None else positions[chosen],
-        topics=None if topics is None else topics[chosen],
+        grades=whole.grades[chosen],
+        present=whole.present[chosen],
+        positions=None if whole.positions is None else whole.positions[chosen],
+        topics=None if whole.topics is None else whole.topics[chosen],
     )
     groups = Ties(block.whole.groups.first[chosen], block.whole.groups.size[chosen])
-    order = np.lexsort((_worth(ranking.grades, tie), groups.first), axis=-1)
-    whole = Whole(reordered(ranking, order), groups, block.whole.falling[chosen])
-    topics = block.judged.topics
+    half = len(chosen) // 2
+    worth = np.concatenate(
+        [_worth(ranking.grades[:half], "pessimistic"), _worth(ranking.grades[half:], "optimistic")]
+    )
+    ranks = np.flatnonzero((groups.size > 1) & ranking.present)
+    order = np.tile(np.arange(ranking.depth), (len(chosen), 1))
+    order = _settled(order, groups, ranks, (worth.ravel()[ranks],))
+    lists = Whole(reordered(ranking, order), groups, block.whole.falling[chosen])
     judged = Judged(block.judged.grades[chosen], None if topics is None else topics[chosen])
-    return whole.shortened(how).ranking, judged
+    return lists.shortened(how).ranking, judged
 
 
 def ranks_of_pairs(pairs: Pairs, how: Conventions) -> tuple[Floats, Floats]:
@@ -146,47 +156,39 @@ def ranks_of_pairs(pairs: Pairs, how: Conventions) -> tuple[Floats, Floats]:
         for ranks, rank in ((best, first), (mean, middle)):
             placed = np.empty(order.shape)
             np.put_along_axis(placed, order, rank, axis=1)
-            ranks[by_score.rows] = placed[by_score.present]
+            ranks[by_score.layout.rows] = placed[by_score.layout.present]
     if how.depth is not None:
         best, mean = (np.where(ranks <= how.depth, ranks, np.inf) for ranks in (best, mean))
     return best, mean
 
 
 def blocks_of(pairs: Pairs, queries: Integers) -> Iterator[Integers]:
-    """Queries by falling depth; a block holds at most CELLS padded cells, or one query."""
+    """Queries by falling depth, in blocks that fit the cache."""
     width = np.maximum(np.maximum(pairs.lengths, pairs.judged_lengths), 1)[queries]
-    # and within a width as they stand in the run, so that memory is read from front to back
-    longest_first = queries[np.lexsort((pairs.starts[queries], -width))]
-    width = -np.sort(-width) * (1 if pairs.subtopics is None else pairs.subtopics.width)
-    at = 0
-    while at < len(longest_first):
-        rows = max(1, CELLS // int(width[at]))
-        yield longest_first[at : at + rows]
-        at += rows
+    scale = 1 if pairs.subtopics is None else pairs.subtopics.width
+    return blocks_by_width(queries, width, pairs.starts[queries], scale)
 
 
 def _by_score(pairs: Pairs, members: Integers) -> _Sorted:
-    lengths = pairs.lengths[members]
-    rows = ragged_rows(pairs.starts[members], lengths)
-    present = present_columns(lengths, max(1, int(lengths.max(initial=0))))
-    listed = -padded(pairs.scores[rows], present, np.nan)
+    layout = Layout(pairs.starts[members], pairs.lengths[members])
+    listed = -layout.cells(pairs.scores, np.nan)
     # NaN sorts behind every number, stably: bad scores come after -inf, absent cells after those.
     # Without NaN equal scores may come in any order, the tie rule puts them into its own.
     order = np.argsort(listed, axis=1, kind="stable" if np.isnan(listed).any() else None)
-    falling = np.take_along_axis(listed, order, axis=1)
-    groups = _equal_scores(falling, present)
-    return _Sorted(rows, present, order, falling, groups, (groups.size > 1) & present)
+    falling = taken(listed, order)
+    groups = _equal_scores(falling, layout.present)
+    return _Sorted(layout, order, falling, groups, (groups.size > 1) & layout.present)
 
 
 def _listed(pairs: Pairs, by_score: _Sorted) -> Ranking:
     """The block's pairs in the order in which they came."""
-    rows, present, positions = by_score.rows, by_score.present, pairs.positions
+    layout, topics = by_score.layout, pairs.subtopics
     absent = np.iinfo(np.int64).max
     return Ranking(
-        grades=padded(pairs.grades[rows], present, np.nan),
-        present=present,
-        positions=None if positions is None else padded(positions[rows], present, absent),
-        topics=None if pairs.subtopics is None else pairs.subtopics.of_pairs(rows, present),
+        grades=layout.cells(pairs.grades, np.nan),
+        present=layout.present,
+        positions=None if pairs.positions is None else layout.cells(pairs.positions, absent),
+        topics=None if topics is None else topics.of_pairs(layout.rows, layout.present),
     )
 
 
@@ -205,11 +207,13 @@ def _distinct_ties(ranking: Ranking, groups: Ties, tied: Booleans) -> Booleans:
     """
     if not tied.any():
         return np.zeros(len(tied), dtype=bool)
-    grades = np.where(np.isnan(ranking.grades), -np.inf, ranking.grades)
-    differs = grades != np.take_along_axis(grades, groups.first, axis=1)
-    if ranking.topics is not None:
-        differs = tied
-    distinct: Booleans = (differs & tied).any(axis=1)
+    distinct: Booleans = np.any(tied, axis=1)
+    if ranking.topics is None:
+        touched = np.flatnonzero(distinct)
+        grades = ranking.grades[touched]
+        grades[np.isnan(grades)] = -np.inf
+        differs = grades != taken(grades, groups.first[touched])
+        distinct[touched] = (differs & tied[touched]).any(axis=1)
     return distinct
 
 
@@ -234,14 +238,16 @@ def _shortened(ranking: Ranking, falling: Floats, how: Conventions) -> tuple[Ran
             if shorter.topics is None
             else np.where(present[:, :, None], shorter.topics, np.nan),
         ),
-        np.where(present, np.take_along_axis(falling, front, axis=1), np.nan),
+        np.where(present, taken(falling, front), np.nan),
     )
 
 
 def _equal_scores(scores: Floats, present: Booleans) -> Ties:
     """Groups of equal scores in sorted rows; bad scores (NaN) are equal to each other."""
     left, right = scores[:, :-1], scores[:, 1:]
-    same = (left == right) | (np.isnan(left) & np.isnan(right) & present[:, 1:])
+    same = left == right
+    if np.isnan(scores[:, -1:]).any():  # they are at the end
+        same |= np.isnan(left) & np.isnan(right) & present[:, 1:]
     first = np.tile(np.arange(scores.shape[1]), (len(scores), 1))
     size = np.ones(scores.shape, dtype=np.int64)
     touched = np.flatnonzero(same.any(axis=1))
@@ -257,28 +263,34 @@ def _equal_scores(scores: Floats, present: Booleans) -> Ties:
 
 def _break_ties(pairs: Pairs, listed: Ranking, by_score: _Sorted, tie: str) -> Integers:
     """Column of each rank with ties settled: (n_queries, depth) int64."""
-    order, groups = by_score.order, by_score.groups
-    touched = np.flatnonzero(by_score.tied.any(axis=1))
-    if not len(touched):
+    order, width = by_score.order, by_score.order.shape[1]
+    ranks = np.flatnonzero(by_score.tied)
+    if not len(ranks):
         return order
-    rows = order[touched]
-    ascending = np.zeros(rows.shape, dtype=np.int64)
+    query, column = ranks // width, order.ravel()[ranks]
+    cells = query * width + column
     if tie == "input":
         assert listed.positions is not None
-        ascending = np.take_along_axis(listed.positions[touched], rows, axis=1)
+        ascending = listed.positions.ravel()[cells]
     else:
-        cells = np.zeros(order.shape, dtype=np.int64)
-        cells[by_score.present] = by_score.rows
-        tied = groups.size[touched] > 1
-        at = np.take_along_axis(cells[touched], rows, axis=1)[tied]
-        places = byte_order(pairs.doc_names, pairs.doc_codes[at])
-        ascending[tied] = places if tie == "docid_asc" else -places
-    worth = np.zeros(rows.shape)
+        rows = by_score.layout.starts[query] + column
+        places = byte_order(pairs.doc_names, pairs.doc_codes[rows])
+        ascending = places if tie == "docid_asc" else -places
+    worth = np.zeros(len(ranks))
     if tie in ("pessimistic", "optimistic"):
-        worth = _worth(np.take_along_axis(listed.grades[touched], rows, axis=1), tie)
+        worth = _worth(listed.grades.ravel()[cells], tie)
+    return _settled(order, by_score.groups, ranks, (ascending, worth))
+
+
+def _settled(order: Integers, groups: Ties, ranks: Integers, keys: tuple[Array, ...]) -> Integers:
+    """`order` with the cells of each group by rising keys, the last the first: (n, depth) int64.
+
+    ranks: (n_tied,) flat numbers of the tied cells. keys: each (n_tied,). Groups stay where they
+    are, so only their cells change places.
+    """
+    group = ranks // order.shape[1] * order.shape[1] + groups.first.ravel()[ranks]
     settled = order.copy()
-    within = np.lexsort((ascending, worth, groups.first[touched]), axis=-1)
-    settled[touched] = np.take_along_axis(rows, within, axis=1)
+    settled.ravel()[ranks] = order.ravel()[ranks[np.lexsort((*keys, group))]]
     return settled
 
 
@@ -289,11 +301,11 @@ def _worth(grades: Floats, tie: str) -> Floats:
 
 
 def _judged(pairs: Pairs, members: Integers) -> Judged:
-    lengths = pairs.judged_lengths[members]
-    rows = ragged_rows((np.cumsum(pairs.judged_lengths) - pairs.judged_lengths)[members], lengths)
-    present = present_columns(lengths, max(1, int(lengths.max(initial=0))))
+    layout = Layout(pairs.judged_starts[members], pairs.judged_lengths[members])
     topics = pairs.subtopics
+    grades = -layout.cells(pairs.judged_grades, np.nan)
+    grades.sort(axis=1)
     return Judged(
-        grades=padded(pairs.judged_grades[rows], present, np.nan),
+        grades=-grades,
         topics=None if topics is None else topics.of_queries(members),
     )

@@ -6,10 +6,11 @@ Every array is padded to (n_queries, depth); the leading dimension is the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from metrics.arrays import Booleans, Floats, Integers
+from metrics.arrays import Booleans, Floats, Integers, taken
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Ranking:
     def depth(self) -> int:
         return int(self.grades.shape[1])
 
-    @property
+    @cached_property
     def lengths(self) -> Integers:
         """Retrieved documents: (n_queries,) int64."""
         count: Integers = self.present.sum(axis=1)
@@ -123,7 +124,7 @@ def reordered(ranking: Ranking, order: Integers) -> Ranking:
     positions, topics = ranking.positions, ranking.topics
     return replace(
         ranking,
-        grades=np.take_along_axis(ranking.grades, order, axis=1),
-        positions=None if positions is None else np.take_along_axis(positions, order, axis=1),
-        topics=None if topics is None else np.take_along_axis(topics, order[:, :, None], axis=1),
+        grades=taken(ranking.grades, order),
+        positions=None if positions is None else taken(positions, order),
+        topics=None if topics is None else taken(topics, order),
     )

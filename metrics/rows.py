@@ -55,9 +55,11 @@ class Rows:
 
     @cached_property
     def by_key(self) -> tuple[Integers, Integers]:
-        """Rows by rising key, and these keys: one sort finds duplicates and joins two tables."""
-        order = np.argsort(self.keys)
-        return order, self.keys[order]
+        """Rows by rising key, and these keys: one sort finds duplicates and joins two tables.
+
+        Rows of equal keys stay in their order.
+        """
+        return sorted_rows(self.keys)
 
 
 def each_once(
@@ -111,14 +113,28 @@ def byte_order(names: Objects, codes: Integers) -> Integers:
     return places[inverse]
 
 
+def sorted_rows(keys: Integers) -> tuple[Integers, Integers]:
+    """Stable order of integer keys, and the keys in it: (n,) -> two (n,) int64.
+
+    Key and row number share one integer where they fit: sorting values is several times as fast as
+    sorting indices.
+    """
+    bits = max(1, len(keys).bit_length())
+    if len(keys) and max(int(keys.max()), -int(keys.min())) >= 1 << (62 - bits):
+        order = np.argsort(keys, kind="stable")
+        return order, keys[order]
+    packed = keys << bits
+    packed |= np.arange(len(keys))
+    packed.sort()
+    return packed & ((1 << bits) - 1), packed >> bits
+
+
 def _first_repeat(rows: Rows) -> Integers | None:
     """The two rows of the first (query, document, subtopic) that occurs twice: (2,) int64."""
-    _, ordered = rows.by_key
-    if not np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] >= 0)):
-        return None
-    order = np.argsort(rows.keys, kind="stable")
-    ordered = rows.keys[order]
+    order, ordered = rows.by_key
     repeats = np.flatnonzero((ordered[1:] == ordered[:-1]) & (ordered[1:] >= 0))
+    if not len(repeats):
+        return None
     both = np.stack([order[repeats], order[repeats + 1]])
     earliest: Integers = both[:, np.argmin(both[0])]
     return earliest

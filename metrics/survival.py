@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metrics.arrays import Booleans, Floats
+from metrics.arrays import Booleans, Floats, taken
 from metrics.rankings import Ranking, Ties
 
 
@@ -36,7 +36,7 @@ def unsatisfied(ranking: Ranking, stop: Floats) -> Floats:
     ends = ranking.ties.before + 1 == ranking.ties.size
     whole = np.cumprod(np.where(ends, within, 1.0), axis=1)
     before = np.concatenate([np.ones((len(whole), 1)), whole[:, :-1]], axis=1)
-    return np.take_along_axis(before, ranking.ties.first, axis=1) * within
+    return taken(before, ranking.ties.first) * within
 
 
 def _mean_products(passed: Floats, ties: Ties) -> Floats:

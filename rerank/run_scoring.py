@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,9 @@ from metrics.peers import evaluate_as, peer
 from rerank.ceilings import first_stage, measured_beside, stage_1_ranks, with_ceiling
 from rerank.duplicate_texts import Merged, merged_duplicates, text_groups
 from rerank.errors import ConfigError, InputError
-from rerank.files.qrels_files import QrelsFile
-from rerank.files.run_files import RunFile
+from rerank.files.ahead import read_ahead
+from rerank.files.qrels_files import QrelsFile, read_qrels_file
+from rerank.files.run_files import RunFile, read_run_file
 from rerank.files.shared_names import under_one_list
 from rerank.run_warnings import warnings_of
 
@@ -71,6 +74,28 @@ class ScoredRun:
     duplicate_texts: tuple[tuple[str, ...], ...]
     warnings: tuple[str, ...]
     disagreeing: tuple[str, ...]
+
+
+def score_files(
+    qrels: Path,
+    runs: Sequence[Path],
+    measures: Sequence[str],
+    scoring: Scoring,
+    by: str = "",
+    candidates: Path | None = None,
+) -> list[ScoredRun]:
+    """Every run against the judgments; a run is read while the one before is evaluated."""
+    fractions = scoring.resolved.gains == "float"
+    first_stage = [partial(read_run_file, candidates)] if candidates else []
+    read = read_ahead(
+        [
+            partial(read_qrels_file, qrels, fractions=fractions),
+            *first_stage,
+            *(partial(read_run_file, path, by) for path in runs),
+        ]
+    )
+    judged, listed = next(read), next(read) if candidates else None
+    return [score_run(run, judged, measures, scoring, listed) for run in read]
 
 
 def score_run(

@@ -2,13 +2,13 @@
 
 Whole: a Parquet run and Parquet judgments become a Parquet file of values per query; pytrec_eval's
 dictionaries are built from the same files by the quickest way we know, zipped columns. Beside it
-stands the plain way, row by row (`Table.to_pylist`). Measures: our `evaluate`, which joins, ranks,
-measures and gives ranges over ties, against pytrec_eval's evaluate call, which joins, ranks and
-measures. Beside it stand the measure functions on lists that are ranked already, which is less
-work than that call does. Bootstrap: 10,000 resamples of 380 series in units of one
-`scipy.stats.bootstrap` call with its defaults (BCa, vectorized, one batch) and 2,000 resamples of a
-single series of that length; beside it in units of its percentile method, which has no jackknife.
-All values are compared in the same run.
+stands the plain way, row by row (`Table.to_pylist`). Measures: our join, ranking and measures, from
+columns in memory to values, against pytrec_eval's evaluate call, which joins, ranks and measures.
+Beside it stand our `evaluate`, which gives ranges over ties as well, and the measure functions on
+lists that are ranked already, which is less work than that call does. Bootstrap: 10,000 resamples
+of 380 series in units of one `scipy.stats.bootstrap` call with its defaults (BCa, vectorized, one
+batch) and 2,000 resamples of a single series of that length; beside it in units of its percentile
+method, which has no jackknife. All values are compared in the same run.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SYSTEMS, SUITE_MEASURES, SAMPLES, UNIT_SAMPLES = 19, 20, 10_000, 2_000
 TOLERANCE = 1e-12
 PLAIN = 300  # queries on which the formulas are also written out
 WAYS = ("ours, whole", "pytrec_eval, rows", "pytrec_eval, columns", "ours, measures",
-        "ours, evaluate", "pytrec_eval, evaluate", "ours, bootstrap", "scipy, BCa",
-        "scipy, percentile")  # fmt: skip
+        "ours, evaluate", "ours, join to values", "pytrec_eval, evaluate", "ours, bootstrap",
+        "scipy, BCa", "scipy, percentile")  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +70,10 @@ def figures(rounds: list[dict[str, float]], peak: float | None) -> dict[str, Any
 
     return {
         "whole_speedup_over_pytrec_eval": ratio("pytrec_eval, columns", "ours, whole"),
-        "measures_speedup_over_pytrec_eval": ratio("pytrec_eval, evaluate", "ours, evaluate"),
+        "measures_speedup_over_pytrec_eval": ratio("pytrec_eval, evaluate", "ours, join to values"),
         "bootstrap_scipy_units": ratio("ours, bootstrap", "scipy, BCa"),
         "whole_speedup_over_row_by_row": ratio("pytrec_eval, rows", "ours, whole"),
+        "evaluate_speedup_with_tie_ranges": ratio("pytrec_eval, evaluate", "ours, evaluate"),
         "ranked_lists_speedup": ratio("pytrec_eval, evaluate", "ours, measures"),
         "bootstrap_scipy_percentile_units": ratio("ours, bootstrap", "scipy, percentile"),
         **({} if peak is None else {"peak_gib": round(peak, 3)}),
@@ -95,7 +96,7 @@ def all_rounds(folder: Path, arguments: argparse.Namespace) -> list[dict[str, fl
     series = np.random.default_rng(31).beta(
         0.5, 0.7, size=(arguments.queries, SYSTEMS * SUITE_MEASURES)
     )
-    evaluate, measure = our_measures(run_file, qrels_file)
+    evaluate, join_to_values, measure = our_measures(run_file, qrels_file)
     evaluate_theirs = evaluator(qrels_table)
     ways: dict[str, Callable[[], object]] = {
         "ours, whole": lambda: ours_whole(run_file, qrels_file, ours),
@@ -103,6 +104,7 @@ def all_rounds(folder: Path, arguments: argparse.Namespace) -> list[dict[str, fl
         "pytrec_eval, columns": lambda: theirs_whole(run_file, qrels_file, theirs, from_columns),
         "ours, measures": measure,
         "ours, evaluate": evaluate,
+        "ours, join to values": join_to_values,
         "pytrec_eval, evaluate": lambda: evaluate_theirs(run_table),
         "ours, bootstrap": lambda: our_bootstrap(series),
         "scipy, BCa": lambda: scipy_bootstrap(series[:, 0], "BCa"),
@@ -128,20 +130,17 @@ def seconds(way: Callable[[], object]) -> float:
 def ours_whole(run_file: Path, qrels_file: Path, to: Path) -> None:
     """The work of `rerank score-run --to`, warnings and ranges of ties included."""
     from jobs.score_run import WRITERS
-    from rerank.files.qrels_files import read_qrels_file
-    from rerank.files.run_files import read_run_file
-    from rerank.run_scoring import Scoring, score_run
+    from rerank.run_scoring import Scoring, score_files
 
-    qrels = read_qrels_file(qrels_file)
-    scored = score_run(read_run_file(run_file), qrels, list(MEASURES), Scoring())
-    to.write_bytes(WRITERS[".parquet"]([scored], {name: name for name in MEASURES}))
+    scored = score_files(qrels_file, [run_file], list(MEASURES), Scoring())
+    to.write_bytes(WRITERS[".parquet"](scored, {name: name for name in MEASURES}))
 
 
-def our_measures(
-    run_file: Path, qrels_file: Path
-) -> tuple[Callable[[], object], Callable[[], object]]:
-    """`evaluate` on columns in memory, as in the whole job; and the measures of its lists."""
+def our_measures(run_file: Path, qrels_file: Path) -> tuple[Callable[[], object], ...]:
+    """On columns in memory, as in the whole job: `evaluate`; its join, ranking and measures without
+    the ranges over ties; and the measures of lists ranked before."""
     import metrics
+    from metrics.blocks import each_block
     from metrics.evaluation import measure_block
     from metrics.joining import join
     from metrics.ordering import blocks_of, ranked
@@ -155,15 +154,33 @@ def our_measures(
     run_columns = metrics.Run(queries[0], documents[0], listed.scores)
     judgments = metrics.Judgments(queries[1], documents[1], judged.grades)
     how = metrics.Conventions()
-    pairs = join(run_columns, judgments, how)
     asked = {name: metrics.parse_measure(name) for name in MEASURES}
-    queries_in_order = np.arange(len(pairs.query_ids))
-    blocks = [ranked(pairs, members, how) for members in blocks_of(pairs, queries_in_order)]
 
-    def measure() -> object:
+    def joined_and_measured() -> dict[str, Any]:
+        pairs = join(run_columns, judgments, how)
+        values = {name: np.zeros(len(pairs.query_ids)) for name in asked}
+
+        def measured(members: Any) -> None:
+            block = ranked(pairs, members, how)
+            for name, column in measure_block(block.ranking, block.judged, asked, how).items():
+                values[name][members] = column
+
+        each_block(measured, list(blocks_of(pairs, np.arange(len(pairs.query_ids)))))
+        return values
+
+    pairs = join(run_columns, judgments, how)
+    everything = np.arange(len(pairs.query_ids))
+    blocks = [ranked(pairs, members, how) for members in blocks_of(pairs, everything)]
+
+    def of_ranked() -> object:
         return [measure_block(block.ranking, block.judged, asked, how) for block in blocks]
 
-    return lambda: metrics.evaluate(run_columns, judgments, list(MEASURES)), measure
+    def evaluate() -> Any:
+        return metrics.evaluate(run_columns, judgments, list(MEASURES))
+
+    for name, column in evaluate().values.items():
+        assert np.array_equal(column, joined_and_measured()[name])
+    return evaluate, joined_and_measured, of_ranked
 
 
 def theirs_whole(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics import Conventions, Judgments, MetricError, evaluate, ordering
+from metrics import Conventions, Judgments, MetricError, blocks, evaluate
 from tests.metrics.tables import Scores, judgments_of, run_of
 
 LOG2_3 = float(np.log2(3))
@@ -146,7 +146,7 @@ def test_a_subtopic_judged_twice() -> None:
 def test_the_plain_loop(run: Scores, judged: Topical, cells: int) -> None:
     """Every measure, query by query, in blocks of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordering, "CELLS", cells)
+        patch.setattr(blocks, "CELLS", cells)
         found = evaluate(run_of(run), by_subtopic(judged), MEASURES)
     for measure, values in found.values.items():
         wanted = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics import Conventions, Judgments, MetricError, Run, evaluate, ordering
+from metrics import Conventions, Judgments, MetricError, Run, blocks, evaluate
 from metrics.ids import Ids
 from tests.metrics.tables import GRADES, TIED_SCORES, Scores, judgments_of, run_of, tables
 
@@ -48,7 +48,7 @@ def test_rows_and_blocks_do_not_matter(
     how = Conventions(tie=tie)
     whole = evaluate(run_of(run), judgments_of(qrels), NAMES, how)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordering, "CELLS", cells)
+        patch.setattr(blocks, "CELLS", cells)
         other = evaluate(shuffled(run_of(run), seed), judgments_of(qrels), NAMES, how)
     assert whole.query_ids == other.query_ids
     for name in NAMES:
