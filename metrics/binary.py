@@ -81,13 +81,15 @@ def average_precision(
     """
     top = ranking.head(k)
     hit = top.grades >= rel
+    relevant = judged.count(rel)
+    if denominator == "min(k,R)" and k is not None:
+        relevant = np.minimum(relevant, k)
+    if top.ties is None:
+        return ratio(_summed_precisions(hit), relevant)
     if ties == "grouped":
         precisions = _precision_of_group(top, hit)
     else:
         precisions = _hits_when_hit(top, hit) / top.ranks
-    relevant = judged.count(rel)
-    if denominator == "min(k,R)" and k is not None:
-        relevant = np.minimum(relevant, k)
     return ratio(sum_in_order(precisions[:, :k]), relevant)
 
 
@@ -136,15 +138,28 @@ def rank_biased_residual(
 def _hits(ranking: Ranking, k: int | None, rel: int) -> Floats:
     """(Expected) number of relevant documents in ranks 1..k: (n_queries,) float64."""
     top = ranking.head(k)
+    if top.ties is None:
+        number: Floats = (top.grades >= rel).sum(axis=1).astype(np.float64)  # whole: in any order
+        return number
     return sum_in_order(top.expected(top.grades >= rel)[:, :k])
+
+
+def _summed_precisions(hit: Booleans) -> Floats:
+    """sum_i rel_i P@i in a definite order, over the hits alone: (n_queries, depth) -> (n_queries,).
+
+    `bincount` adds from left to right, as trec_eval does.
+    """
+    cells = np.flatnonzero(hit)
+    query, rank = cells // hit.shape[1], cells % hit.shape[1]
+    number = np.bincount(query, minlength=len(hit))
+    before = (np.cumsum(number) - number)[query]
+    precisions = (np.arange(1, len(cells) + 1) - before) / (rank + 1)
+    return np.bincount(query, weights=precisions, minlength=len(hit)).astype(np.float64)
 
 
 def _hits_when_hit(ranking: Ranking, hit: Booleans) -> Floats:
     """E[rel_i * hits in ranks 1..i]: (n_queries, depth) float64."""
-    if ranking.ties is None:
-        counts = np.cumsum(hit.astype(np.int32), axis=1, dtype=np.int32)  # far faster than of bool
-        found: Floats = np.where(hit, counts, 0.0)
-        return found
+    assert ranking.ties is not None
     size, inside = ranking.ties.size, in_group(ranking, hit)
     earlier = ranking.ties.before * (inside - 1) / np.maximum(size - 1, 1)
     expected: Floats = (inside / size) * (before_group(ranking, hit) + 1 + earlier)
@@ -153,8 +168,7 @@ def _hits_when_hit(ranking: Ranking, hit: Booleans) -> Floats:
 
 def _precision_of_group(ranking: Ranking, hit: Booleans) -> Floats:
     """Share of hits in the tie group of each rank x precision where it ends: (n_queries, depth)."""
-    if ranking.ties is None:
-        return _hits_when_hit(ranking, hit) / ranking.ranks
+    assert ranking.ties is not None
     hits = before_group(ranking, hit) + in_group(ranking, hit)
     ends = ranking.ties.first + ranking.ties.size
     precisions: Floats = ranking.expected(hit) * hits / ends

@@ -13,7 +13,7 @@ import numpy as np
 
 from metrics.arrays import Array, Booleans, Integers, padded, present_columns, ragged_rows
 
-CELLS = 1 << 16  # cells of one padded array: few enough for the cache; bounds memory, not results
+CELLS = 1 << 17  # cells of one padded array: few enough for the cache; bounds memory, not results
 Done = TypeVar("Done")
 
 
@@ -55,11 +55,21 @@ def blocks_by_width(
     """
     order = np.lexsort((starts, -width))
     longest_first, width = queries[order], width[order] * scale
-    at = 0
+    cells, at = _shared_cells(int(width.sum())), 0
     while at < len(longest_first):
-        rows = max(1, CELLS // int(width[at]))
+        rows = max(1, cells // int(width[at]))
         yield longest_first[at : at + rows]
         at += rows
+
+
+def _shared_cells(total: int) -> int:
+    """Cells of a block, so that every thread gets as many blocks as the others."""
+    rounds = -(-total // (CELLS * _threads()))
+    return min(CELLS, -(-total // max(1, rounds * _threads())) + 1)
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
 
 
 def each_block(work: Callable[[Integers], Done], blocks: Sequence[Integers]) -> list[Done]:
@@ -69,5 +79,5 @@ def each_block(work: Callable[[Integers], Done], blocks: Sequence[Integers]) -> 
     """
     if len(blocks) < 2:
         return list(map(work, blocks))
-    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(len(blocks), _threads())) as threads:
         return list(threads.map(work, blocks))

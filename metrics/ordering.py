@@ -66,7 +66,7 @@ class Block:
         """Whether ranks k and k + 1 have the same score: (n,) bool."""
         if k >= self.ranking.depth:
             return np.zeros(len(self.members), dtype=bool)
-        across: Booleans = self.groups.first[:, k] < k
+        across: Booleans = ~self.groups.begins[:, k]
         return across
 
 
@@ -82,7 +82,6 @@ class _Sorted:
     order: Integers
     falling: Floats
     groups: Ties
-    tied: Booleans
 
 
 def ranked(pairs: Pairs, members: Integers, how: Conventions) -> Block:
@@ -91,7 +90,7 @@ def ranked(pairs: Pairs, members: Integers, how: Conventions) -> Block:
     listed = _listed(pairs, by_score)
     order = _break_ties(pairs, listed, by_score, how.tie)
     whole = Whole(reordered(listed, order), by_score.groups, by_score.falling)
-    cut = _cut_ties(whole.groups, by_score.tied, how.depth)
+    cut = _cut_ties(whole.groups, how.depth)
     if how.tie == "expected" and cut.any():
         raise MetricError(
             f"depth={how.depth} cuts a group of equal scores of query "
@@ -99,7 +98,7 @@ def ranked(pairs: Pairs, members: Integers, how: Conventions) -> Block:
             "cut; choose another tie rule, or no depth"
         )
     short = whole.shortened(how)
-    tied = (short.groups.size > 1) & short.ranking.present
+    tied = short.groups.tied
     expected = how.tie == "expected" and bool(tied.any())
     return Block(
         members=members,
@@ -108,7 +107,7 @@ def ranked(pairs: Pairs, members: Integers, how: Conventions) -> Block:
         groups=short.groups,
         tied=tied,
         cut=cut,
-        settled=_distinct_ties(whole.ranking, whole.groups, by_score.tied),
+        settled=_distinct_ties(whole.ranking, whole.groups),
         whole=whole,
     )
 
@@ -126,12 +125,12 @@ def settled_by_grade(block: Block, how: Conventions) -> tuple[Ranking, Judged]:
         positions=None if whole.positions is None else whole.positions[chosen],
         topics=None if whole.topics is None else whole.topics[chosen],
     )
-    groups = Ties(block.whole.groups.first[chosen], block.whole.groups.size[chosen])
+    groups = Ties(block.whole.groups.begins[chosen])
     half = len(chosen) // 2
     worth = np.concatenate(
         [_worth(ranking.grades[:half], "pessimistic"), _worth(ranking.grades[half:], "optimistic")]
     )
-    ranks = np.flatnonzero((groups.size > 1) & ranking.present)
+    ranks = np.flatnonzero(groups.tied)
     order = np.tile(np.arange(ranking.depth), (len(chosen), 1))
     order = _settled(order, groups, ranks, (worth.ravel()[ranks],))
     lists = Whole(reordered(ranking, order), groups, block.whole.falling[chosen])
@@ -177,7 +176,7 @@ def _by_score(pairs: Pairs, members: Integers) -> _Sorted:
     order = np.argsort(listed, axis=1, kind="stable" if np.isnan(listed).any() else None)
     falling = taken(listed, order)
     groups = _equal_scores(falling, layout.present)
-    return _Sorted(layout, order, falling, groups, (groups.size > 1) & layout.present)
+    return _Sorted(layout, order, falling, groups)
 
 
 def _listed(pairs: Pairs, by_score: _Sorted) -> Ranking:
@@ -192,28 +191,26 @@ def _listed(pairs: Pairs, by_score: _Sorted) -> Ranking:
     )
 
 
-def _cut_ties(groups: Ties, tied: Booleans, depth: int | None) -> Booleans:
+def _cut_ties(groups: Ties, depth: int | None) -> Booleans:
     """Queries whose ranks `depth` and `depth` + 1 have the same score: (n,) bool."""
-    if depth is None or depth >= tied.shape[1]:
-        return np.zeros(len(tied), dtype=bool)
-    across: Booleans = tied[:, depth] & (groups.first[:, depth] < depth)
+    if depth is None or depth >= groups.begins.shape[1]:
+        return np.zeros(len(groups.begins), dtype=bool)
+    across: Booleans = ~groups.begins[:, depth]
     return across
 
 
-def _distinct_ties(ranking: Ranking, groups: Ties, tied: Booleans) -> Booleans:
+def _distinct_ties(ranking: Ranking, groups: Ties) -> Booleans:
     """Queries with a group of ties whose documents differ in grade: (n,) bool.
 
     With subtopics any group counts.
     """
-    if not tied.any():
-        return np.zeros(len(tied), dtype=bool)
-    distinct: Booleans = np.any(tied, axis=1)
+    distinct: Booleans = ~np.all(groups.begins, axis=1)
     if ranking.topics is None:
         touched = np.flatnonzero(distinct)
         grades = ranking.grades[touched]
         grades[np.isnan(grades)] = -np.inf
-        differs = grades != taken(grades, groups.first[touched])
-        distinct[touched] = (differs & tied[touched]).any(axis=1)
+        differs = (grades[:, 1:] != grades[:, :-1]) & ~groups.begins[touched, 1:]
+        distinct[touched] = differs.any(axis=1)
     return distinct
 
 
@@ -248,23 +245,15 @@ def _equal_scores(scores: Floats, present: Booleans) -> Ties:
     same = left == right
     if np.isnan(scores[:, -1:]).any():  # they are at the end
         same |= np.isnan(left) & np.isnan(right) & present[:, 1:]
-    first = np.tile(np.arange(scores.shape[1]), (len(scores), 1))
-    size = np.ones(scores.shape, dtype=np.int64)
-    touched = np.flatnonzero(same.any(axis=1))
-    if len(touched):
-        begins = np.ones((len(touched), scores.shape[1]), dtype=bool)
-        begins[:, 1:] = ~same[touched]
-        first[touched] = np.maximum.accumulate(np.where(begins, first[touched], 0), axis=1)
-        starts = np.flatnonzero(begins.ravel())
-        sizes = np.diff(np.append(starts, begins.size))
-        size[touched] = np.repeat(sizes, sizes).reshape(begins.shape)
-    return Ties(first=first, size=size)
+    begins = np.ones(scores.shape, dtype=bool)
+    np.logical_not(same, out=begins[:, 1:])
+    return Ties(begins)
 
 
 def _break_ties(pairs: Pairs, listed: Ranking, by_score: _Sorted, tie: str) -> Integers:
     """Column of each rank with ties settled: (n_queries, depth) int64."""
     order, width = by_score.order, by_score.order.shape[1]
-    ranks = np.flatnonzero(by_score.tied)
+    ranks = np.flatnonzero(by_score.groups.tied)
     if not len(ranks):
         return order
     query, column = ranks // width, order.ravel()[ranks]
@@ -288,7 +277,7 @@ def _settled(order: Integers, groups: Ties, ranks: Integers, keys: tuple[Array, 
     ranks: (n_tied,) flat numbers of the tied cells. keys: each (n_tied,). Groups stay where they
     are, so only their cells change places.
     """
-    group = ranks // order.shape[1] * order.shape[1] + groups.first.ravel()[ranks]
+    group = np.cumsum(groups.begins.ravel()[ranks])
     settled = order.copy()
     settled.ravel()[ranks] = order.ravel()[ranks[np.lexsort((*keys, group))]]
     return settled

@@ -17,12 +17,30 @@ from metrics.arrays import Booleans, Floats, Integers, taken
 class Ties:
     """Groups of equal scores along the ranks; an untied document is a group of one.
 
-    first: (n_queries, depth) int64, 0-based rank at which the document's group begins.
-    size: (n_queries, depth) int64, documents in the group.
+    begins: (n_queries, depth) bool, whether a group begins at the rank, so the first is True.
     """
 
-    first: Integers
-    size: Integers
+    begins: Booleans
+
+    @cached_property
+    def tied(self) -> Booleans:
+        """Documents in a group of several: (n_queries, depth) bool."""
+        found = ~self.begins
+        found[:, :-1] |= found[:, 1:]
+        return found
+
+    @cached_property
+    def first(self) -> Integers:
+        """0-based rank at which the document's group begins: (n_queries, depth) int64."""
+        ranks = np.where(self.begins, np.arange(self.begins.shape[1]), 0)
+        found: Integers = np.maximum.accumulate(ranks, axis=1)
+        return found
+
+    @cached_property
+    def size(self) -> Integers:
+        """Documents in the group: (n_queries, depth) int64."""
+        sizes = np.diff(np.flatnonzero(self.begins), append=self.begins.size)
+        return np.repeat(sizes, sizes).reshape(self.begins.shape)
 
     @property
     def before(self) -> Integers:
