@@ -32,11 +32,10 @@ def connected(address: str, num_cpus: int | None = None) -> Iterator[None]:
 
     ConfigError where the cluster does not answer or refuses the token.
     """
-    if address and _token_exists():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a head that finds the token asks for it
     for name, value in {**QUIET, **({} if address else LOOPBACK)}.items():
         os.environ.setdefault(name, value)
     if address:
+        use_token()
         check_reachable(address)
     import ray
 
@@ -62,12 +61,26 @@ def check_reachable(address: str) -> None:
     target = _running_here() if address == "auto" else address
     host, _, port = target.removeprefix("ray://").rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
+        listens(host, int(port))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"no Ray cluster answers at '{address}' ({error}); check the address in "
             "configs/clusters, or leave cluster= out"
         ) from error
+
+
+def listens(host: str, port: int) -> None:
+    """OSError where nothing takes a TCP connection there within CONNECT_TIMEOUT."""
+    socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
+
+
+def use_token() -> None:
+    """Show the Ray token of this machine, if it has one: a head that found one asks for it.
+
+    To be called before Ray is imported, which reads the environment only then.
+    """
+    if _token_exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def _running_here() -> str:

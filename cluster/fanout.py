@@ -3,30 +3,38 @@
 Descriptors, not texts, pass through Ray: `from_arrow` of one-row tables gives one block a shard
 and no read task, while `read_parquet` may turn a task into one block and can hang on few CPUs.
 A shard's fault never leaves its worker (it is an Outcome), so an error of the dataset is a death
-of actors or nodes: a new round starts with what is still to do, a bounded number of times. What
-kills its process every time is bounded by the ledger, not by Ray, which would retry for ever.
+of actors or nodes: a new round starts with what is still to do. A round that committed nothing is
+a stall, and few of those in a row end it. What kills its process every time is bounded by the
+ledger, not by Ray, which would retry for ever.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import logging
-import sys
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from cluster.connection import cluster_resources, connected
-from rerank.errors import ConfigError, RerankError, ScoringError
-from rerank.frozen import Shard
-from rerank.replay import Outcome, ShardJob, ShardWorker, WorkerSpec
+from cluster.connection import connected
+from cluster.waiting import Demand, places, wait_for_place
+from cluster.weights import fetch_everywhere
+from cluster.worker import RayWorker
+from rerank.errors import ScoringError
+from rerank.progress import LOADING, QUEUED
+from rerank.replay import COMMITTED, Outcome, ShardJob, WorkerSpec
 
-MAX_ROUNDS = 3
+MAX_STALLS = 3  # rounds in a row that committed nothing
 MAX_CPU_WORKERS = 4
 SHARD_TIMEOUT = 3600.0  # seconds after which a worker stuck in one shard is ended
+
+Tell = Callable[[str, str], None]  # (state, message)
 
 
 @dataclass(frozen=True)
@@ -34,36 +42,11 @@ class Fanout:
     """Where and how wide: the circumstances of a Ray replay, never part of a run's identity."""
 
     address: str = ""  # "" starts an embedded local Ray
-    workers: int | None = None  # None: as many as GPUs (or CPUs) hold
+    workers: int | None = None  # the quota; None: as many as the cluster holds
     num_cpus: int | None = None  # of the embedded Ray
     shard_timeout: float = SHARD_TIMEOUT
-    rounds: int = MAX_ROUNDS
-    resources: tuple[tuple[str, float], ...] = ()  # custom resources an actor asks for
-
-
-class RayWorker:
-    """The actor: a `ShardWorker` with a watchdog. Its batches are one-row descriptor tables."""
-
-    def __init__(self, spec: WorkerSpec, shard_timeout: float) -> None:
-        self.timeout = shard_timeout
-        self.refusal = ""
-        try:
-            self.worker = ShardWorker(spec)
-        except RerankError as error:
-            # raised here, it would reach the user as an actor's death and be tried again
-            self.refusal = str(error)
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        if self.refusal:
-            return pa.table({"outcome": [json.dumps({"refusal": self.refusal})]})
-        job = _job(batch["job"][0].as_py())
-        # a hung kernel cannot be interrupted: end the process, the ledger counts it as a death
-        faulthandler.dump_traceback_later(self.timeout, exit=True, file=sys.__stderr__ or 2)
-        try:
-            outcome = self.worker(job)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-        return pa.table({"outcome": [json.dumps(asdict(outcome))]})
+    stalls: int = MAX_STALLS
+    log_lines: bool = False  # workers write a JSON line a shard
 
 
 def run_on_ray(
@@ -71,28 +54,49 @@ def run_on_ray(
     spec: WorkerSpec,
     fanout: Fanout,
     todo: Callable[[], list[ShardJob]],
+    tell: Tell = lambda state, message: None,
 ) -> Iterator[Outcome]:
     """Outcomes as they come. `todo()` is asked again after a round that lost actors or nodes.
 
-    After the last round it simply ends: what has no receipt is missing, and the caller says so.
+    `tell` hears when it waits for room (queued) and when workers start (loading). After too many
+    stalls it simply ends: what has no receipt is missing, and the caller says so. ScoringError
+    where no worker can load the model.
     """
-    with connected(fanout.address, fanout.num_cpus):
-        for attempt in range(1, fanout.rounds + 1):
+    stalls = 0
+    with embedded_or(fanout.address, fanout.num_cpus):
+        demand = Demand.of(spec.model, spec.placement.device)
+        while jobs and stalls < fanout.stalls:
+            stalls += 1
             try:
-                yield from _round(jobs, spec, fanout)
-            except _ray_errors() as error:
-                cause = str(error).strip().splitlines()[-1]
-                logging.getLogger(__name__).warning(
-                    "round %d of %d ended early: %s", attempt, fanout.rounds, cause
+                wait_for_place(
+                    demand, lambda text: tell(QUEUED, text), can_grow=bool(fanout.address)
                 )
+                tell(LOADING, "fetching weights and loading the model")
+                fetch_everywhere(spec.model, demand)
+                for outcome in _round(jobs, spec, fanout, demand):
+                    stalls = 0 if outcome.status == COMMITTED else stalls
+                    yield outcome
+            except _ray_errors() as error:
+                logging.getLogger(__name__).warning("a round ended early: %s", _cause(error))
                 jobs = todo()
-                if not jobs:
-                    return
             else:
                 return
 
 
-def _round(jobs: list[ShardJob], spec: WorkerSpec, fanout: Fanout) -> Iterator[Outcome]:
+@contextmanager
+def embedded_or(address: str, num_cpus: int | None) -> Iterator[None]:
+    """`connected`, which leaves SIGTERM to whom it belonged: Ray puts its own exit there."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    with connected(address, num_cpus):
+        if main:
+            signal.signal(signal.SIGTERM, before)
+        yield
+
+
+def _round(
+    jobs: list[ShardJob], spec: WorkerSpec, fanout: Fanout, demand: Demand
+) -> Iterator[Outcome]:
     import ray.data
 
     # importing ray.data sets its own levels; progress is ours to show
@@ -103,39 +107,29 @@ def _round(jobs: list[ShardJob], spec: WorkerSpec, fanout: Fanout) -> Iterator[O
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = max(1800.0, 3 * fanout.shard_timeout)
-    size = min(len(jobs), fanout.workers or default_workers(spec))
+    size = min(len(jobs), fanout.workers or default_workers(demand))
     tables = [pa.table({"job": [json.dumps(asdict(job))]}) for job in jobs]
     outcomes = ray.data.from_arrow(tables).map_batches(
         RayWorker,
-        fn_constructor_args=(spec, fanout.shard_timeout),
+        fn_constructor_args=(spec, fanout.shard_timeout, fanout.log_lines),
         compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=2),
         batch_size=1,
         batch_format="pyarrow",
-        num_cpus=spec.model.num_cpus,
-        num_gpus=spec.model.num_gpus if spec.placement.device == "cuda" else 0,
-        resources=dict(fanout.resources) or None,
+        **demand.actor_options,
     )
-    for batch in outcomes.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
+    batches = iter(outcomes.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0))
+    for batch in batches:
         for text in batch["outcome"].to_pylist():
             yield _outcome(json.loads(text))
 
 
-def default_workers(spec: WorkerSpec) -> int:
-    """One actor for each GPU share of the cluster; on CPUs one for each share, at most a few.
-
-    ConfigError where the model wants a GPU and the cluster has none.
+def default_workers(demand: Demand) -> int:
+    """As many workers as the cluster's nodes hold now, at least one; on CPUs alone at most a few:
+    every actor there has a copy of the model in the same memory, and more are asked for by name.
     """
-    have = cluster_resources()
-    if spec.placement.device == "cuda":
-        count = int(have.get("GPU", 0) // spec.model.num_gpus)
-        if count < 1:
-            raise ConfigError(
-                f"model '{spec.model.name}' runs on cuda with {spec.model.num_gpus} GPU an actor, "
-                f"but the cluster has {have.get('GPU', 0):g}; add GPUs or set device: cpu"
-            )
-        return count
-    # every actor holds a copy of the model in the same memory: more than a few is asked for by name
-    return min(MAX_CPU_WORKERS, max(1, int(have.get("CPU", 1) // max(spec.model.num_cpus, 1.0))))
+    count = max(1, places(demand))
+    only_cpus = not demand.resources.keys() - {"CPU", "memory"}
+    return min(MAX_CPU_WORKERS, count) if only_cpus else count
 
 
 def _outcome(facts: dict[str, Any]) -> Outcome:
@@ -144,13 +138,27 @@ def _outcome(facts: dict[str, Any]) -> Outcome:
     return Outcome(**facts)
 
 
-def _job(text: str) -> ShardJob:
-    facts: dict[str, Any] = json.loads(text)
-    return ShardJob(**{**facts, "shard": Shard(**facts["shard"])})
+def _cause(error: Exception) -> str:
+    """One line on why a round ended."""
+    import ray.exceptions
+
+    cause = str(error).strip().splitlines()[-1]
+    if isinstance(error, ray.exceptions.OwnerDiedError) and os.environ.get("RAY_AUTH_MODE"):
+        # nodes that ask for no token do not understand a driver that does, and call it dead
+        cause = (
+            "the nodes of the cluster cannot talk to this driver; where they were started without "
+            "a token, set RAY_AUTH_MODE=disabled here, else give them the token that is used here"
+        )
+    return cause
 
 
 def _ray_errors() -> tuple[type[Exception], ...]:
     import ray.data.exceptions
     import ray.exceptions
 
-    return (ray.exceptions.RayError, ray.data.exceptions.RayDataUserCodeException)
+    return (
+        ray.exceptions.RayError,
+        ray.data.exceptions.RayDataUserCodeException,
+        ray.data.exceptions.ExecutionTimeoutError,
+        ConnectionError,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from jobs.console import say
 from jobs.evaluate import findings_of
@@ -13,7 +12,7 @@ from jobs.tables import deltas, gate, slice_deltas
 from rerank.errors import ConfigError
 from rerank.frozen import open_frozen
 from rerank.runs import Run
-from rerank.store import Store
+from rerank.store import Store, store_and_key
 from rerank.suite.comparison import check_comparable
 from rerank.suite.findings import Findings, verdict_record
 
@@ -53,16 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if findings.passed is False else 0
 
 
-def write_verdict(store: Store, findings: Findings, elsewhere: str | None) -> Path:
+def write_verdict(store: Store, findings: Findings, elsewhere: str | None) -> str:
     """The gate's verdict as strict JSON, in the store or in the file that was asked for."""
     if elsewhere is None:
         where, key = store, f"evaluations/{findings.suite.name}/verdict.json"
     else:
-        where, key = Store(Path(elsewhere).absolute().parent), Path(elsewhere).name
-    if not key:
-        raise ConfigError(f"--verdict '{elsewhere}' is no file; name one, as in out/verdict.json")
+        where, key = store_and_key(elsewhere)
     where.write_json(key, verdict_record(findings))
-    return where.path(key)
+    return where.where(key)
 
 
 def stored_run(store: Store, name: str) -> Run:

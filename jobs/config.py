@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from jobs.clusters import ClusterSpec, check_cluster, placed_on
 from jobs.suite_checks import check_names, check_suite
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
@@ -33,16 +34,6 @@ class Suite:
     root: Path = Path("configs")  # where the names of models, tasks and clusters are looked up
 
 
-@dataclass(frozen=True)
-class ClusterSpec:
-    """An existing Ray cluster (configs/clusters/NAME.yaml)."""
-
-    name: str
-    address: str  # as ray.init takes it: auto, HOST:6379, ray://HOST:10001
-    workers: int | None = None
-    description: str = ""
-
-
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     """The suite of a YAML file with its tasks and models. ConfigError says file and key."""
     file = Path(path)
@@ -59,6 +50,9 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     root = file.resolve().parent.parent
     tasks = tuple(load_task(root, name) for name in spec.tasks)
     models = tuple(load_model(root, name) for name in spec.models)
+    if spec.cluster:
+        cluster = load_cluster(root, spec.cluster)
+        models = tuple(placed_on(cluster, model) for model in models)
     check_names(spec, file, [task.name for task in tasks], [model.name for model in models])
     return Suite(
         spec=spec,
@@ -70,7 +64,7 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
 
 def load_task(root: Path, name: str) -> TaskSpec:
     """The task of that name below `root`/tasks; its folder becomes absolute."""
-    file = _named_file(root, "tasks", name)
+    file = named_file(root, "tasks", name)
     values = read_yaml(file)
     values.setdefault("name", file.stem)
     spec = build(TaskSpec, values, str(file))
@@ -79,7 +73,7 @@ def load_task(root: Path, name: str) -> TaskSpec:
 
 def load_model(root: Path, name: str) -> ModelSpec:
     """The model of that name below `root`/models, its adapter's parameters in `params`."""
-    file = _named_file(root, "models", name)
+    file = named_file(root, "models", name)
     values = read_yaml(file)
     values.setdefault("name", file.stem)
     kind = values.get("adapter", "")
@@ -98,20 +92,41 @@ def load_model(root: Path, name: str) -> ModelSpec:
         raise unknown_name(f"recipe in {file}", spec.recipe, RECIPES)
     if (spec.max_length is not None and spec.max_length < 1) or spec.num_cpus <= 0:
         raise ConfigError(f"{file}: max_length is from 1, num_cpus above 0")
+    positive = [size for size in (spec.memory_gib, spec.parameters) if size is not None]
+    if spec.num_gpus < 0 or any(size <= 0 for size in positive):
+        raise ConfigError(f"{file}: num_gpus is from 0, memory_gib and parameters above 0")
+    _check_resources(spec.resources, file)
     return replace(spec, params=build(params, settings, str(file)))
 
 
+def _check_resources(resources: Any, file: Path) -> None:
+    """Custom resources are names with amounts, as Ray takes them."""
+    amounts = resources.values() if isinstance(resources, dict) else [None]
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) and x > 0 for x in amounts):
+        raise ConfigError(f"{file}: resources are names with numbers above 0, as in {{slot: 1}}")
+
+
 def load_cluster(root: Path, name: str) -> ClusterSpec:
-    """A cluster file's content; a name with `:` or `auto` is taken for a Ray address itself."""
+    """A cluster file's content; `auto` and a name with `:` are taken for an address itself.
+
+    An address is a dashboard's where it begins with http:// or https://, else Ray's own.
+    """
+    if name.startswith(("http://", "https://")):
+        spec = ClusterSpec(name=name, dashboard=name)
+        check_cluster(spec, f"cluster={name}")
+        return spec
     if name == "auto" or ":" in name:
         return ClusterSpec(name=name, address=name)
-    file = _named_file(root, "clusters", name)
+    file = named_file(root, "clusters", name)
     values = read_yaml(file)
     values.setdefault("name", file.stem)
-    return build(ClusterSpec, values, str(file))
+    spec = build(ClusterSpec, values, str(file))
+    check_cluster(spec, str(file))
+    return spec
 
 
-def _named_file(root: Path, kind: str, name: str) -> Path:
+def named_file(root: Path, kind: str, name: str) -> Path:
+    """The file that a name stands for, or the path itself; ConfigError with the nearest name."""
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     file = root / kind / f"{name}.yaml"
@@ -121,15 +136,15 @@ def _named_file(root: Path, kind: str, name: str) -> Path:
     return file
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
-    """A YAML mapping with `${oc.env:NAME}` resolved; ConfigError with the parser's line."""
+def read_yaml(file: Path, *, resolve: bool = True) -> dict[str, Any]:
+    """A YAML mapping, `${oc.env:NAME}` resolved or left; ConfigError with the parser's line."""
     import yaml
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     try:
         text = file.read_text(encoding="utf-8")
-        values = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
+        values = OmegaConf.to_container(OmegaConf.create(text), resolve=resolve)
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}; check the path") from error
     except (UnicodeDecodeError, RecursionError) as error:

@@ -76,7 +76,10 @@ class Exported:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_suite_arguments(parser)
     parser.add_argument(
-        "--to", default="", metavar="FOLDER", help="default: exports/SUITE in the store"
+        "--to",
+        default="",
+        metavar="FOLDER",
+        help="a folder or a URL; default: exports/SUITE in the store",
     )
     parser.add_argument(
         "--format",
@@ -104,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     suite, store = suite_of(arguments)
-    target = Store(arguments.to or store.path(f"exports/{suite.spec.name}"))
+    target = Store(arguments.to) if arguments.to else store.below(f"exports/{suite.spec.name}")
     words = MtebWords(arguments.subset, arguments.split, arguments.language)
     for task in frozen_tasks(suite, store):
         runs = {model.name: runs_of(store, [task], model)[0] for model in suite.models}
@@ -120,7 +123,7 @@ def write_trec(exported: Exported, target: Store) -> str:
     target.write(f"{folder}/qrels.trec", exchange.trec_qrels(exported.judgments))
     for name, scores in exported.scores.items():
         target.write(f"{folder}/{name}.run", exchange.trec_run(scores, name))
-    return f"qrels.trec and {len(exported.scores)} runs in {target.path(folder)}"
+    return f"qrels.trec and {len(exported.scores)} runs in {target.where(folder)}"
 
 
 def write_ranx(exported: Exported, target: Store) -> str:
@@ -130,7 +133,7 @@ def write_ranx(exported: Exported, target: Store) -> str:
     target.write(f"{folder}/qrels.json", exchange.plain_json(qrels))
     for name, scores in exported.judged_scores.items():
         target.write(f"{folder}/{name}.run.json", exchange.plain_json(scores))
-    where = target.path(folder)
+    where = target.where(folder)
     return f"qrels.json and {len(exported.runs)} ranx runs in {where}{exported.left_out}"
 
 
@@ -147,7 +150,7 @@ def write_beir(exported: Exported, target: Store) -> str:
         target.write(f"{folder}/results/{name}.json", exchange.plain_json(scores))
     return (
         f"BEIR folder of {len(texts):,} candidate documents and {len(exported.runs)} results in "
-        f"{target.path(folder)}; {without:,} judged documents have no text and are left out of "
+        f"{target.where(folder)}; {without:,} judged documents have no text and are left out of "
         f"corpus.jsonl{exported.left_out}"
     )
 
@@ -185,7 +188,7 @@ def write_mteb(exported: Exported, target: Store) -> str:
             f"mteb/predictions/{model.name}/{task.name}_predictions.json",
             exchange.plain_json(predictions),
         )
-    where = target.path("mteb")
+    where = target.where("mteb")
     return f"{len(exported.runs)} results and predictions of mteb in {where}{exported.left_out}"
 
 

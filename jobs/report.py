@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from jobs.config import Suite
@@ -31,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def write_report(suite: Suite, store: Store, findings: Findings) -> Path:
-    """The five files of a report; the path of the HTML."""
+def write_report(suite: Suite, store: Store, findings: Findings) -> str:
+    """The five files of a report; the address of the HTML."""
     report = document(findings, suite.models, environment(findings))
     folder = f"reports/{suite.spec.name}"
     store.write(f"{folder}/report.json", json_bytes(report))
@@ -40,7 +39,7 @@ def write_report(suite: Suite, store: Store, findings: Findings) -> Path:
     store.write(f"{folder}/report.html", render_html(report).encode("utf-8"))
     store.write(f"{folder}/tables.tex", latex_tables(report).encode("utf-8"))
     store.write(f"{folder}/tables.md", markdown_tables(report).encode("utf-8"))
-    return store.path(f"{folder}/report.html")
+    return store.where(f"{folder}/report.html")
 
 
 def environment(findings: Findings) -> list[tuple[str, str]]:

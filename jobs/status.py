@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         say(frozen_line(task))
         missing |= _models(suite, store, task, command)
-    page = store.path(f"reports/{suite.spec.name}/report.html")
-    say(f"report: {page if page.is_file() else 'not written'}")
+    page = f"reports/{suite.spec.name}/report.html"
+    say(f"report: {store.where(page) if store.exists(page) else 'not written'}")
     if missing:
         say(f"finish it with: {command}")
     return int(missing)
@@ -55,7 +55,7 @@ def _models(suite: Suite, store: Store, task: FrozenTask, command: str) -> bool:
         (placed,) = runs_of(store, [task], model)
         line, complete = run_line(placed, suite.spec.max_failed_pairs)
         say(f"  {line}")
-        if any(map(placed.poisoned, task.shards)):
+        if placed.all_poisoned():
             say(f"    take up the failed shards again with: {command} --retry-failed")
         missing |= not complete
     return missing
@@ -71,6 +71,7 @@ def run_line(run_: Run, max_failed_pairs: int) -> tuple[str, bool]:
     if not absent:
         extra = f", {failed} pairs without a score" if failed else ""
         return f"{name}: complete, {done}{extra}", failed <= max_failed_pairs
-    reasons = {failure["message"] for shard in absent if (failure := run_.failure(shard))}
+    failures = run_.failures()
+    reasons = {failures[shard.number]["message"] for shard in absent if shard.number in failures}
     why = f"; failed: {'; '.join(sorted(reasons))}" if reasons else ""
     return f"{name}: {done}, missing {abbreviate([s.number for s in absent])}{why}", False

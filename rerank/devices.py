@@ -116,9 +116,9 @@ def _has_flash_attn() -> bool:
 
 def _supports_flash(spec: ModelSpec) -> bool:
     from rerank.models.transformer import supports_flash
-    from rerank.models.weights import resolve_folder
+    from rerank.models.weights import input_folder
 
-    return supports_flash(resolve_folder(spec).folder, trust_code=spec.trust_code)
+    return supports_flash(input_folder(spec), trust_code=spec.trust_code)
 
 
 def cpu_flags() -> frozenset[str]:

@@ -17,6 +17,7 @@ from rerank.errors import ConfigError, InputError, unknown_name
 from rerank.files.formats import Judgment, RunRow
 from rerank.fingerprint import canonical, fingerprint, sha256_bytes
 from rerank.frozen import (
+    CANDIDATES,
     FrozenTask,
     Shard,
     content_digest,
@@ -294,7 +295,7 @@ def _shard_facts(
 ) -> dict[str, Any]:
     shard = Shard(
         number=number,
-        file=f"candidates/{number:05d}.parquet",
+        file=f"{CANDIDATES}/{number:05d}.parquet",
         rows=table.num_rows,
         queries=sum(1 for query_id in batch if rows[query_id]),
         characters=sum(len(row.candidate.text) for query_id in batch for row in rows[query_id]),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rerank.errors import ConfigError, FrozenDataError
 from rerank.fingerprint import fingerprint, sha256_bytes, sha256_rows
+from rerank.node_cache import cached
 from rerank.records import QueryGroup
 from rerank.schemas import check_table
 from rerank.store import Store, table_from_bytes
@@ -24,6 +25,9 @@ MANIFEST_KEYS = {
     "files",
     "counts",
 }
+
+CANDIDATES = "candidates"  # folder of the shards, below the task's
+MANY_SHARDS = 1000  # of a local store: so many are read and hashed before a replay starts
 
 
 @dataclass(frozen=True)
@@ -78,21 +82,32 @@ class FrozenTask:
 
     def candidates(self, shard: Shard) -> pa.Table:
         """The rows of a shard; FrozenDataError where the file is not the one that was frozen."""
-        data = checked_bytes(self.store, f"{self.folder}/{shard.file}", shard.sha256)
-        where = str(self.store.path(f"{self.folder}/{shard.file}"))
+        key = f"{self.folder}/{shard.file}"
+        data, where = candidate_bytes(self.store, key, shard.sha256), self.store.where(key)
         return check_table(table_from_bytes(data, where), "candidates", where)
 
     def verify(self) -> None:
-        """Compare every file with its digest; FrozenDataError names the first that differs."""
+        """FrozenDataError names the first file that is missing or differs from its digest.
+
+        Of a remote store, and of more than MANY_SHARDS, the shards are only listed: whoever scores
+        one checks it then, and a driver need not read them all before anything starts.
+        """
         for name, digest in self.manifest["files"].items():
             checked_bytes(self.store, f"{self.folder}/{name}", digest)
+        folder = f"{self.folder}/{CANDIDATES}"
+        there = set(self.store.files(folder))
+        only_list = not self.store.is_local or len(self.shards) > MANY_SHARDS
         for shard in self.shards:
-            checked_bytes(self.store, f"{self.folder}/{shard.file}", shard.sha256)
+            key = f"{self.folder}/{shard.file}"
+            if shard.file.removeprefix(f"{CANDIDATES}/") not in there:
+                raise _missing(self.store, key)
+            if not only_list:
+                checked_bytes(self.store, key, shard.sha256)
 
     def _side_table(self, name: str) -> pa.Table:
         key = f"{self.folder}/{name}.parquet"
         data = checked_bytes(self.store, key, self.manifest["files"][f"{name}.parquet"])
-        where = str(self.store.path(key))
+        where = self.store.where(key)
         table = check_table(table_from_bytes(data, where), name, where)
         return check_content(table, self.manifest["identity"][name], where)
 
@@ -102,16 +117,27 @@ def checked_bytes(store: Store, key: str, digest: str) -> bytes:
     try:
         data = store.read(key)
     except FileNotFoundError as error:
-        raise FrozenDataError(
-            f"{store.path(key)} is missing; remove its folder and run `rerank freeze` again"
-        ) from error
+        raise _missing(store, key) from error
     found = sha256_bytes(data)
     if found != digest:
         raise FrozenDataError(
-            f"{store.path(key)} was changed after freezing (sha256 {found[7:19]}…, frozen as "
+            f"{store.where(key)} was changed after freezing (sha256 {found[7:19]}…, frozen as "
             f"{digest[7:19]}…); restore the file, or remove its folder and freeze again"
         )
     return data
+
+
+def candidate_bytes(store: Store, key: str, digest: str) -> bytes:
+    """`checked_bytes` of a shard; of a remote store they are fetched once a node."""
+    if store.is_local:
+        return checked_bytes(store, key, digest)
+    return cached(digest, lambda: checked_bytes(store, key, digest))
+
+
+def _missing(store: Store, key: str) -> FrozenDataError:
+    return FrozenDataError(
+        f"{store.where(key)} is missing; remove its folder and run `rerank freeze` again"
+    )
 
 
 def query_groups(table: pa.Table) -> Iterator[QueryGroup]:
@@ -165,18 +191,18 @@ def open_frozen(store: Store, task: str, print_: str) -> FrozenTask:
     manifest = store.read_json(f"{folder}/manifest.json")
     if not isinstance(manifest, dict) or not manifest.keys() >= MANIFEST_KEYS:
         raise FrozenDataError(
-            f"{store.path(folder)}/manifest.json is not a manifest; restore it, or remove its "
+            f"{store.where(folder)}/manifest.json is not a manifest; restore it, or remove its "
             "folder and freeze again"
         )
     if fingerprint(manifest["identity"]) != print_ or manifest["fingerprint"] != print_:
         raise FrozenDataError(
-            f"{store.path(folder)}/manifest.json does not hash to {print_}: it was changed after "
+            f"{store.where(folder)}/manifest.json does not hash to {print_}: it was changed after "
             "freezing; restore it, or remove its folder and freeze again"
         )
     contents = [facts["content"] for facts in manifest["shards"]]
     if contents != manifest["identity"]["candidates"]:
         raise FrozenDataError(
-            f"{store.path(folder)}/manifest.json lists other shards than its identity; "
+            f"{store.where(folder)}/manifest.json lists other shards than its identity; "
             "restore it, or remove its folder and freeze again"
         )
     return FrozenTask(store, folder, manifest)
@@ -230,6 +256,6 @@ def current_frozen(store: Store, task: str, spec_identity: dict[str, Any]) -> Fr
         raise ConfigError(
             f"task '{task}' is frozen {len(found)} times from different sources "
             f"({', '.join(item.fingerprint for item in found)}); remove the ones you do not mean "
-            f"from {store.root}/frozen/{task}"
+            f"from {store.where(f'frozen/{task}')}"
         )
     return found[0]

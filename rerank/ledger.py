@@ -7,11 +7,14 @@ to forward, and afterwards what came out. So the next attempt goes on where the 
 
     death 1  nothing known          -> same batches again, with a journal
     death 2  in a batch             -> the inputs of that batch one by one
-    death 3  on one input alone     -> that input fails, everything else is scored
+    death 3  on one input alone     -> the same once more: not every death is an input's doing
+    death 4  on that input again    -> that input fails, everything else is scored
 
 A death is charged only where the input can be to blame. When a driver is killed, its Ray actors
 die with it; those attempts are other sessions' and are set aside. In the inline engine driver and
-worker are one process, so its deaths count across sessions.
+worker are one process, so its deaths count across sessions. A process that went with its node, as
+on a spot machine that was taken back, is no death of the shard's making either: it is counted
+apart, in `lost`, so that what takes a whole node down each time still comes to an end.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ import numpy as np
 from rerank.fingerprint import fingerprint
 from rerank.store import Store
 
+DEATHS_ALONE = 2  # one may be anybody's: the kernel's when memory is short, an operator's
 OWNER_KEYS = {"session", "engine", "host", "pid", "started"}
 
 
@@ -45,15 +49,36 @@ class Session:
         return Session(uuid.uuid4().hex[:12], engine)
 
 
-class Attempt:
-    """One try at one shard. Also the `Journal` of the scoring loop, once a death is on record."""
+def no_node_lost(node: str) -> bool:
+    """Where there are no nodes, none is lost."""
+    return False
 
-    def __init__(self, store: Store, run_key: str, shard: str, session: Session) -> None:
+
+class Attempt:
+    """One try at one shard. Also the `Journal` of the scoring loop, once a death is on record.
+
+    node: where this process runs, as the engine calls it; lost: is a node of that name gone?
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_key: str,
+        shard: str,
+        session: Session,
+        node: str = "",
+        lost: Callable[[str], bool] = no_node_lost,
+    ) -> None:
         self.store = store
         self.folder = f"{run_key}/attempts/{shard}"
         self.id = uuid.uuid4().hex[:12]
         self.session = session
-        self.deaths = self._charge_deaths()
+        self.node = node
+        self.node_lost = lost
+        self.charged: set[str] = set()  # attempts whose deaths count
+        self.lost = 0  # attempts that went with their node
+        self._judge_deaths()
+        self.deaths = len(self.charged)
         self.crumbs = self._read("doing") if self.deaths else []
         self.results = {
             key: value
@@ -90,8 +115,8 @@ class Attempt:
         return len(batch) > 1 and list(batch) in self.crumbs
 
     def doomed(self, item: str) -> bool:
-        """Did a process die while it forwarded this input alone?"""
-        return [item] in self.crumbs
+        """Did processes die, more than once, while they forwarded this input alone?"""
+        return self.crumbs.count([item]) >= DEATHS_ALONE
 
     def begin(self, items: tuple[str, ...]) -> None:
         """Durable note, before the forward, of what is about to be forwarded."""
@@ -112,32 +137,42 @@ class Attempt:
         return {
             "session": self.session.id,
             "engine": self.session.engine,
+            "node": self.node,
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "started": process_start(os.getpid()),
         }
 
-    def _charge_deaths(self) -> int:
-        deaths = 0
+    def _judge_deaths(self) -> None:
+        """Charge what died. A verdict is looked at again: a node may be known as lost only later,
+        since its processes die before it does."""
+        ended = {".attempt.json": self._bury, ".dead.json": self._load}
         for name in self.store.files(self.folder):
-            if name.endswith(".dead.json"):
-                deaths += 1
-            elif name.endswith(".attempt.json"):
-                deaths += self._charge(name.removesuffix(".attempt.json"))
-        return deaths
+            attempt, _, kind = name.partition(".")
+            owner = ended.get(f".{kind}", _nothing)(name)
+            if owner is None:
+                continue
+            if isinstance(owner, dict) and self.node_lost(str(owner.get("node", ""))):
+                self.lost += 1
+            else:
+                self.charged.add(attempt)
 
-    def _charge(self, attempt: str) -> int:
-        """1 where the attempt died and its shard may be to blame; the verdict is kept."""
-        owner = self._load(f"{attempt}.attempt.json")
+    def _bury(self, name: str) -> dict[str, Any] | None:
+        """The owner of an attempt that died and whose shard may be to blame; None if it did not.
+
+        Its file becomes that of a death, or goes where the shard cannot be to blame.
+        """
+        owner = self._load(name)
         if not isinstance(owner, dict) or not owner.keys() >= OWNER_KEYS or self._alive(owner):
-            return 0
+            return None
+        attempt = name.partition(".")[0]
         to_blame = owner["session"] == self.session.id or owner["engine"] == "inline"
         if to_blame:
             self._write("dead", owner, name=f"{attempt}.dead")
         else:
             self.store.remove(f"{self.folder}/{attempt}.doing.json")
-        self.store.remove(f"{self.folder}/{attempt}.attempt.json")
-        return int(to_blame)
+        self.store.remove(f"{self.folder}/{name}")
+        return owner if to_blame else None
 
     def _alive(self, owner: dict[str, Any]) -> bool:
         """A process elsewhere is taken for alive unless this session itself started it."""
@@ -146,13 +181,12 @@ class Attempt:
         return bool(process_start(owner["pid"]) == owner["started"] != "")
 
     def _read(self, kind: str) -> list[Any]:
-        """The files of one kind; notes count only where their attempt is known to be dead."""
+        """The files of one kind; notes count only where the death of their attempt does."""
         found = []
         for name in self.store.files(self.folder):
             if not name.endswith(f".{kind}.json"):
                 continue
-            dead = f"{self.folder}/{name.split('.')[0]}.dead.json"
-            if kind == "doing" and not self.store.exists(dead):
+            if kind == "doing" and name.split(".")[0] not in self.charged:
                 continue
             value = self._load(name)
             if value is not None:
@@ -170,6 +204,10 @@ class Attempt:
         self.store.write(
             f"{self.folder}/{name or f'{self.id}.{kind}'}.json", json.dumps(value).encode()
         )
+
+
+def _nothing(name: str) -> None:
+    return None
 
 
 def _batch_key(batch: Sequence[str]) -> str:

@@ -40,6 +40,11 @@ class ModelSpec:
     device: str = "auto"  # auto | cpu | cuda
     num_gpus: float = 1.0  # per actor, where the device is cuda
     num_cpus: float = 1.0  # per actor
+    memory_gib: float | None = None  # main memory an actor reserves on a cluster; None: nothing
+    # custom resources that an actor asks for on a cluster, by name
+    resources: dict[str, float] = field(default_factory=dict)
+    accelerator: str = ""  # kind of GPU asked for, as Ray's node label has it: L4, A100, H100
+    parameters: float | None = None  # of the model, in billions: what "small first" sorts by
     params: Any = None
 
 

@@ -9,26 +9,30 @@ twice in one batch are its inputs forwarded one by one, which may move the last 
 from __future__ import annotations
 
 import json
+import platform
 import time
 import traceback
 import uuid
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from rerank.errors import RerankError, ScoringError
 from rerank.fingerprint import sha256_bytes
-from rerank.frozen import Shard, check_content, checked_bytes, query_groups
-from rerank.ledger import Attempt, Session
+from rerank.frozen import Shard, candidate_bytes, check_content, query_groups
+from rerank.ledger import Attempt, Session, no_node_lost
 from rerank.records import Costly, GroupScores, ModelSpec, Placement, QueryGroup, Scorer
 from rerank.runs import POISONED, valid_receipt
 from rerank.schemas import check_table, table_of
 from rerank.store import Store, parquet_bytes, table_from_bytes
 
 COMMITTED, SKIPPED, FAILED = "committed", "skipped", "failed"
-DEFAULT_MAX_DEATHS = 8  # process deaths after which a shard is given up until --retry-failed
+DEFAULT_MAX_DEATHS = 12  # process deaths after which a shard is given up until --retry-failed
+MAX_LOST_NODES = (
+    20  # nodes lost under a shard after which it is given up: it may be what fells them
+)
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,21 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True)
+class Node:
+    """Where a worker runs, as its engine calls it; `lost`: is the node of a name gone?"""
+
+    name: str = ""
+    lost: Callable[[str], bool] = no_node_lost
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What became of one shard: `committed`, `skipped` (another worker had it), or `failed`."""
+    """What became of one shard: `committed`, `skipped` (another worker had it), or `failed`.
+
+    stages: seconds spent to read the candidates, to encode and to forward them (as a
+    `ScoringReport` counts them), and to write scores and receipt; tokens: forwarded, without
+    padding.
+    """
 
     job: str  # run key
     shard: int
@@ -69,12 +86,18 @@ class Outcome:
     failed_rows: int
     message: str = ""
     seconds: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    tokens: int = 0
+    oom_halvings: int = 0
+    token_budget: int = 0
+    node: str = ""
+    host: str = field(default_factory=platform.node)
 
 
 class ShardWorker:
     """Owns one model and scores shards with it. Never raises for a shard: it returns an Outcome."""
 
-    def __init__(self, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec, node: Node | None = None) -> None:
         from rerank.devices import resolve_placement
         from rerank.models.adapters import ADAPTERS, load_scorer
 
@@ -86,12 +109,14 @@ class ShardWorker:
                 f"{spec.placement}; pin device, dtype and attention in its YAML"
             )
         self.spec = spec
+        self.node = node or Node()
+        self.attempt: Attempt | None = None  # at the shard in work
         self.store = Store(spec.store_root)
         try:
             self.scorer: Scorer = load_scorer(spec.model, spec.placement)
         except RerankError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # whatever a model's own files make the libraries raise, the user gets one sentence
             raise ScoringError(
                 f"model '{spec.model.name}' cannot be loaded: {error!r}; check its files"
@@ -106,19 +131,33 @@ class ShardWorker:
             return self._work(job)
         except RerankError as error:
             # the store itself refuses (a full disk): not even the failure could be written down
-            return Outcome(job.run_key, job.shard.number, FAILED, job.shard.rows, 0, str(error))
+            return self._outcome(job, FAILED, message=str(error))
+        finally:
+            self.attempt = None
+
+    def abandon(self) -> None:
+        """Give up the shard in work without a death: this process is about to be ended."""
+        if self.attempt is not None:
+            self.attempt.end()
 
     def _work(self, job: ShardJob) -> Outcome:
         started = time.monotonic()
         if committed(self.store, job):
-            return Outcome(job.run_key, job.shard.number, SKIPPED, job.shard.rows, 0)
-        attempt = Attempt(self.store, job.run_key, job.shard.name, self.spec.session)
-        if attempt.deaths >= self.spec.max_deaths:
+            return self._outcome(job, SKIPPED)
+        self.attempt = attempt = Attempt(
+            self.store,
+            job.run_key,
+            job.shard.name,
+            self.spec.session,
+            node=self.node.name,
+            lost=self.node.lost,
+        )
+        given_up = self._given_up(attempt)
+        if given_up:
             attempt.end()
-            message = f"its process died {attempt.deaths} times; --retry-failed takes it up again"
-            return self._failed(job, POISONED, message, started)
+            return self._failed(job, POISONED, given_up, started)
         try:
-            receipt = self._score(job, attempt)
+            receipt, stages = self._score(job, attempt)
         except (Exception, SystemExit) as error:
             # any fault of a model is this shard's: recorded with its traceback, never swallowed
             attempt.end()
@@ -129,23 +168,38 @@ class ShardWorker:
             raise
         attempt.clear()
         self.store.remove(f"{job.run_key}/failures/{job.shard.name}.json")
-        return Outcome(
-            job=job.run_key,
-            shard=job.shard.number,
-            status=COMMITTED,
-            rows=job.shard.rows,
+        return self._outcome(
+            job,
+            COMMITTED,
             failed_rows=receipt["failed"],
             seconds=time.monotonic() - started,
+            stages=stages,
+            tokens=receipt["report"]["tokens"],
+            oom_halvings=receipt["report"]["oom_halvings"],
+            token_budget=receipt["plan"]["token_budget"],
         )
 
-    def _score(self, job: ShardJob, attempt: Attempt) -> dict[str, Any]:
+    def _given_up(self, attempt: Attempt) -> str:
+        """Why the shard is not tried again, '' where it is."""
+        what = ""
+        if attempt.deaths >= self.spec.max_deaths:
+            what = f"its process died {attempt.deaths} times"
+        elif attempt.lost >= MAX_LOST_NODES:
+            what = f"{attempt.lost} nodes were lost while they scored it"
+        return what and f"{what}; --retry-failed takes it up again"
+
+    def _score(self, job: ShardJob, attempt: Attempt) -> tuple[dict[str, Any], dict[str, float]]:
+        """The receipt of the committed shard, and the seconds of each stage."""
         from rerank.scoring import score_groups
 
-        started = time.time()
+        started, clock = time.time(), time.perf_counter()
         groups = read_groups(self.store, job)
+        stages = {"read": time.perf_counter() - clock}
         budget = self._budget(groups)
         journal = attempt if attempt.deaths or isinstance(self.scorer, Costly) else None
         results, report = score_groups(self.scorer, groups, budget, journal=journal)
+        stages |= {"encode": report.seconds_encode, "forward": report.seconds_forward}
+        clock = time.perf_counter()
         table = score_table(groups, results)
         check_rows(table, groups, job)
         plan = {"token_budget": budget, "batches": report.plan}
@@ -154,13 +208,17 @@ class ShardWorker:
             "deaths": attempt.deaths,
             "session": self.spec.session.id,
             "load_seconds": round(self.load_seconds, 3),
+            "seconds_read": stages["read"],
             "started": started,
             "finished": time.time(),
             "report": {key: value for key, value in asdict(report).items() if key != "plan"},
             "worker": self._device(),
+            "node": self.node.name or None,
             "recipe": self.scorer.describe(),
         }
-        return commit(self.store, job, table, plan, circumstances)
+        receipt = commit(self.store, job, table, plan, circumstances)
+        stages["write"] = time.perf_counter() - clock
+        return receipt, stages
 
     def _budget(self, groups: list[QueryGroup]) -> int:
         """The fixed token budget, or the one this device was found to hold (probed once)."""
@@ -178,10 +236,21 @@ class ShardWorker:
     def _failed(
         self, job: ShardJob, kind: str, message: str, started: float, trace: str = ""
     ) -> Outcome:
-        failure = {"kind": kind, "message": message, "traceback": trace, "worker": self._device()}
+        failure = {
+            "kind": kind,
+            "message": message,
+            "traceback": trace,
+            "worker": self._device(),
+            "node": self.node.name or None,
+        }
         self.store.write_json(f"{job.run_key}/failures/{job.shard.name}.json", failure)
-        seconds = time.monotonic() - started
-        return Outcome(job.run_key, job.shard.number, FAILED, job.shard.rows, 0, message, seconds)
+        return self._outcome(job, FAILED, message=message, seconds=time.monotonic() - started)
+
+    def _outcome(self, job: ShardJob, status: str, failed_rows: int = 0, **facts: Any) -> Outcome:
+        return Outcome(
+            job.run_key, job.shard.number, status, job.shard.rows, failed_rows,
+            node=self.node.name, **facts,
+        )  # fmt: skip
 
 
 def check_revision(spec: WorkerSpec) -> None:
@@ -204,8 +273,7 @@ def committed(store: Store, job: ShardJob) -> bool:
 def read_groups(store: Store, job: ShardJob) -> list[QueryGroup]:
     """The queries of the shard; FrozenDataError where the file was changed."""
     key = f"{job.task_folder}/{job.shard.file}"
-    data = checked_bytes(store, key, job.shard.sha256)
-    where = str(store.path(key))
+    data, where = candidate_bytes(store, key, job.shard.sha256), store.where(key)
     table = check_table(table_from_bytes(data, where), "candidates", where)
     return list(query_groups(check_content(table, job.shard.content, where)))
 

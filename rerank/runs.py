@@ -10,9 +10,11 @@ runs/TASK/MODEL/FINGERPRINT/
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +27,10 @@ from rerank.store import Store, table_from_bytes
 RECEIPT_KEYS = {"shard", "fingerprint", "candidates", "file", "sha256", "rows", "failed", "worker"}
 FAILURE_KEYS = {"kind", "message"}
 POISONED = "poisoned"  # kind of failure that only --retry-failed takes up again
+READERS = 16  # threads: a bucket answers each in tens of milliseconds
+PART = 64  # shards that a thread takes at a time
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -49,39 +55,76 @@ class Run:
         return valid_receipt(self.store, self.key, self.fingerprint, shard)
 
     def receipts(self) -> dict[int, dict[str, Any]]:
-        """Shard number -> valid receipt."""
-        found = {shard.number: self.receipt(shard) for shard in self.task.shards}
-        return {number: receipt for number, receipt in found.items() if receipt is not None}
+        """Shard number -> valid receipt: the full check, which reads every receipt and score file.
+
+        Whatever counts a run as complete rests on this, never on a listing.
+        """
+        there = self.listed()
+        shards = [shard for shard in self.task.shards if shard.number in there]
+        checked = zip(shards, in_threads(self.receipt, shards), strict=True)
+        return {shard.number: receipt for shard, receipt in checked if receipt is not None}
+
+    def listed(self) -> set[int]:
+        """Shards with a receipt and a score file of theirs, by two listings and no reading.
+
+        A replay starts by it: reading 100,000 receipts first would take minutes of a bucket.
+        """
+        receipts = set(self.store.files(f"{self.key}/receipts"))
+        scored = {name.partition(".")[0] for name in self.store.files(f"{self.key}/scores")}
+        return {
+            shard.number
+            for shard in self.task.shards
+            if f"{shard.name}.json" in receipts and shard.name in scored
+        }
 
     def failure(self, shard: Shard) -> dict[str, Any] | None:
         """Why the shard could not be scored, if it could not."""
         key = f"{self.key}/failures/{shard.name}.json"
         if not self.store.exists(key):
             return None
+        return self._failure(shard)
+
+    def failures(self) -> dict[int, dict[str, Any]]:
+        """Shard number -> why it could not be scored, of those that a listing shows."""
+        names = set(self.store.files(f"{self.key}/failures"))
+        shards = [shard for shard in self.task.shards if f"{shard.name}.json" in names]
+        read = zip(shards, in_threads(self._failure, shards), strict=True)
+        return {shard.number: failure for shard, failure in read}
+
+    def _failure(self, shard: Shard) -> dict[str, Any]:
+        key = f"{self.key}/failures/{shard.name}.json"
         failure = self.store.read_record(key, FAILURE_KEYS)
-        return failure or {"kind": "error", "message": f"unreadable record {key}"}
+        return failure or {"kind": "error", "message": f"unreadable record {self.store.where(key)}"}
 
     def missing(self) -> list[Shard]:
-        """Shards without a valid receipt."""
-        done = self.receipts()
+        """Shards without a receipt or a score file, by listing."""
+        done = self.listed()
         return [shard for shard in self.task.shards if shard.number not in done]
 
     def todo(self) -> list[Shard]:
         """What a replay has to do: the missing shards that are not poisoned, longest first."""
-        waiting = [shard for shard in self.missing() if not self.poisoned(shard)]
+        poisoned = self.all_poisoned()
+        waiting = [shard for shard in self.missing() if shard.number not in poisoned]
         return sorted(waiting, key=lambda shard: (-shard.characters, shard.number))
 
     def poisoned(self, shard: Shard) -> bool:
         failure = self.failure(shard)
         return failure is not None and failure["kind"] == POISONED
 
-    def forget_failures(self) -> int:
-        """Take up again what failed: poisoned shards, and shards with failed rows. How many."""
+    def all_poisoned(self) -> set[int]:
+        """Shards that only --retry-failed takes up again."""
+        return {number for number, found in self.failures().items() if found["kind"] == POISONED}
+
+    def forget_failures(self, shards: Sequence[Shard] | None = None) -> int:
+        """Take up again what failed: poisoned shards, and shards with failed rows. How many.
+
+        shards: those that are meant, None for all.
+        """
+        receipts, failures = self.receipts(), self.failures()
         count = 0
-        for shard in self.task.shards:
-            receipt = self.receipt(shard)
-            failed_rows = receipt is not None and receipt["failed"] > 0
-            if not (failed_rows or self.failure(shard)):
+        for shard in self.task.shards if shards is None else shards:
+            failed_rows = shard.number in receipts and receipts[shard.number]["failed"] > 0
+            if not (failed_rows or shard.number in failures):
                 continue
             count += 1
             self.store.remove(f"{self.key}/failures/{shard.name}.json")
@@ -107,7 +150,7 @@ class Run:
                 raise FrozenDataError(
                     f"run {self.model} on {self.task.name} ({self.fingerprint}): shards {first} "
                     f"and {number} were read with different {', '.join(differing)}; make the "
-                    f"model's files equal on all nodes, remove {self.store.path(self.key)} and "
+                    f"model's files equal on all nodes, remove {self.store.where(self.key)} and "
                     "replay"
                 )
         return dict(recipe)
@@ -132,7 +175,7 @@ class Run:
     def shard_scores(self, shard: Shard, receipt: dict[str, Any]) -> pa.Table:
         """The scores of one shard; FrozenDataError where they are not the receipt's."""
         data = score_bytes(self.store, self.key, receipt)
-        where = str(self.store.path(f"{self.key}/scores/{receipt['file']}"))
+        where = self.store.where(f"{self.key}/scores/{receipt['file']}")
         if data is None:
             raise FrozenDataError(f"{where} does not match its receipt; replay the run again")
         table = check_table(
@@ -151,7 +194,7 @@ class Run:
                 f"run {self.model} on {self.task.name} ({self.fingerprint}) lacks "
                 f"{len(missing)} of {len(self.task.shards)} shards ({abbreviate(missing)}); "
                 "finish it with the same `rerank run` or `rerank replay` command"
-                + (", adding --retry-failed" if any(map(self.poisoned, self.task.shards)) else "")
+                + (", adding --retry-failed" if self.all_poisoned() else "")
             )
 
 
@@ -171,9 +214,23 @@ def score_bytes(store: Store, run_key: str, receipt: dict[str, Any]) -> bytes | 
     """The bytes of the score file that a receipt names; None where it is missing or another."""
     try:
         data = store.read(f"{run_key}/scores/{receipt['file']}")
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         return None
     return data if sha256_bytes(data) == receipt["sha256"] else None
+
+
+def in_threads(question: Callable[[Shard], Answer], shards: Sequence[Shard]) -> list[Answer]:
+    """`question` of every shard, in their order, a bounded number at a time."""
+
+    def of_some(some: Sequence[Shard]) -> list[Answer]:
+        return [question(shard) for shard in some]
+
+    parts = [shards[start : start + PART] for start in range(0, len(shards), PART)]
+    pool = ThreadPoolExecutor(READERS, "reader")
+    try:
+        return [answer for answers in pool.map(of_some, parts) for answer in answers]
+    finally:
+        pool.shutdown(cancel_futures=True)  # an error or Ctrl-C does not wait for the rest
 
 
 def abbreviate(numbers: list[int], limit: int = 8) -> str:

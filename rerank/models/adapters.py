@@ -19,7 +19,7 @@ from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.models.overlap import OverlapParams
 from rerank.models.pair_encoder import PairEncoderParams
 from rerank.models.prompt_decoder import PromptDecoderParams
-from rerank.models.weights import input_folder, resolve_folder
+from rerank.models.weights import input_folder, planned_folder, resolve_folder
 from rerank.records import LoadedWeights, ModelSpec, Placement, Scorer
 from rerank.scoring import SCORING_VERSION
 
@@ -73,6 +73,13 @@ def resolve_weights(spec: ModelSpec) -> LoadedWeights:
     if adapter_of(spec).weightless:
         return LoadedWeights(folder="", revision="none", origin="")
     return resolve_folder(spec)
+
+
+def planned_weights(spec: ModelSpec) -> LoadedWeights:
+    """As `resolve_weights`, without fetching weights from the hub: for plans, listings, drivers."""
+    if adapter_of(spec).weightless:
+        return LoadedWeights(folder="", revision="none", origin="")
+    return planned_folder(spec)
 
 
 def input_contract(spec: ModelSpec) -> Contract:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,8 @@ from rerank.records import LoadedWeights, ModelSpec
 HUB_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
 PICKLED_FILES = ("*.bin",)
 
+COMMIT = re.compile("[0-9a-f]{40}")
+
 _digests: dict[tuple[object, ...], str] = {}  # a folder's files are hashed once in a process
 
 
@@ -31,7 +34,7 @@ def resolve_folder(spec: ModelSpec) -> LoadedWeights:
     `weights_from: auto` takes the local folder where `weights` names one, else the hub.
     ScoringError: missing files or package, or an unreachable hub; says what to do.
     """
-    return _checked(spec, WEIGHT_SOURCES[_source(spec)](spec))
+    return _checked(spec, WEIGHT_SOURCES[source_of(spec)](spec))
 
 
 def input_folder(spec: ModelSpec) -> str:
@@ -39,7 +42,7 @@ def input_folder(spec: ModelSpec) -> str:
 
     Nothing large is fetched from the hub, and a local folder is not hashed. ScoringError as above.
     """
-    source = _source(spec)
+    source = source_of(spec)
     if source == "hub":
         folder = _snapshot(spec, [name for name in HUB_FILES if name != "*.safetensors"])
     elif source == "folder":
@@ -50,7 +53,24 @@ def input_folder(spec: ModelSpec) -> str:
     return folder
 
 
-def _source(spec: ModelSpec) -> str:
+def planned_folder(spec: ModelSpec) -> LoadedWeights:
+    """As `resolve_folder`, but of a hub model only the revision is found out: nothing large comes.
+
+    The folder is then '' or holds no weights. What plans a run need not be what scores it.
+    """
+    if not is_from_hub(spec):
+        return resolve_folder(spec)
+    commit = spec.revision if COMMIT.fullmatch(spec.revision) else Path(input_folder(spec)).name
+    return LoadedWeights("", commit, origin=f"hub:{spec.weights}")
+
+
+def is_from_hub(spec: ModelSpec) -> bool:
+    """Do the model's files come from the Hugging Face hub?"""
+    return source_of(spec) == "hub"
+
+
+def source_of(spec: ModelSpec) -> str:
+    """The row of WEIGHT_SOURCES that a model's files come from; ConfigError for none."""
     if not spec.weights:
         raise ScoringError(f"model '{spec.name}' has no `weights`; name a folder or a hub id")
     source = spec.weights_from

@@ -16,6 +16,7 @@ from rerank.records import ModelSpec
 from rerank.suite.conventions import convention_record
 from rerank.suite.evaluation import SystemEvaluation, retrieved_recall
 from rerank.suite.findings import Findings, compared_measures
+from rerank.suite.machines import machine_warnings
 from rerank.suite.results import mean_of
 from rerank.suite.slices import parts_of
 from rerank.suite.suites import SuiteSpec
@@ -197,7 +198,7 @@ def warnings(findings: Findings) -> list[str]:
                 f"{system.model} on {system.task}: {system.failed_pairs} of {system.pairs} pairs "
                 f"have no score ({len(system.failed_queries)} queries)"
             )
-    return found + _unknown_slices(findings)
+    return found + machine_warnings(findings.systems) + _unknown_slices(findings)
 
 
 def _unknown_slices(findings: Findings) -> list[str]:

@@ -151,13 +151,13 @@ def test_a_changed_shard_is_found(make_task: Callable[..., Path], tmp_path: Path
     """One byte is enough; the manifest is checked as well."""
     store = Store(tmp_path / "s")
     task = freeze(TaskSpec(name="tiny", folder=str(make_task())), store)
-    file = store.path(f"{task.folder}/{task.shards[0].file}")
+    file = Path(store.where(f"{task.folder}/{task.shards[0].file}"))
     good = file.read_bytes()
     file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     with pytest.raises(FrozenDataError, match="changed after freezing"):
         task.verify()
     file.write_bytes(good)
-    other = pq.read_table(store.path(f"{task.folder}/judgments.parquet"))
+    other = pq.read_table(Path(store.where(f"{task.folder}/judgments.parquet")))
     flipped = other.set_column(2, "grade", pc.subtract(pa.scalar(9, pa.int32()), other["grade"]))
     edited = dict(task.manifest, files=dict(task.manifest["files"]))
     data = store.write_table(
@@ -166,7 +166,7 @@ def test_a_changed_shard_is_found(make_task: Callable[..., Path], tmp_path: Path
     edited["files"]["judgments.parquet"] = sha256_bytes(data)
     with pytest.raises(FrozenDataError, match="holds other rows"):
         _ = FrozenTask(store, task.folder, edited).judgments
-    manifest = store.path(f"{task.folder}/manifest.json")
+    manifest = Path(store.where(f"{task.folder}/manifest.json"))
     facts = json.loads(manifest.read_text())
     facts["identity"]["judgments"] = "sha256:0"
     manifest.write_text(json.dumps(facts))

@@ -17,16 +17,18 @@ RUN = "runs/t/m/f"
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def die(root: str, session: Session, batch: tuple[int, ...] | None) -> None:
+def die(root: str, session: Session, batch: tuple[int, ...] | None, node: str) -> None:
     """Start an attempt, note a batch, and be killed as an out-of-memory killer would."""
-    attempt = Attempt(Store(root), RUN, "00000", session)
+    attempt = Attempt(Store(root), RUN, "00000", session, node=node)
     if batch is not None and attempt.deaths:
         attempt.begin(batch)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(store: Store, session: Session, batch: tuple[int, ...] | None = None) -> None:
-    process = SPAWN.Process(target=die, args=(str(store.root), session, batch))
+def killed(
+    store: Store, session: Session, batch: tuple[int, ...] | None = None, node: str = ""
+) -> None:
+    process = SPAWN.Process(target=die, args=(str(store.root), session, batch, node))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -77,8 +79,8 @@ def test_inline_deaths_count_across_sessions(store: Store) -> None:
     assert Attempt(store, RUN, "00000", Session.new("inline")).deaths == 3
 
 
-def test_three_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
-    """Nothing known, then the batch, then the single input: the order of the module's table."""
+def test_four_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
+    """Nothing known, then the batch, then the single input twice: the module's table."""
     session = Session.new("ray")
     killed(store, session)
     attempt = Attempt(store, RUN, "00000", session)
@@ -94,7 +96,18 @@ def test_three_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
     attempt.end()
     killed(store, session, (4,))
     attempt = Attempt(store, RUN, "00000", session)
-    assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (3, True, False)
+    assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (3, False, False)
+    attempt.end()
+    killed(store, session, (4,))
+    attempt = Attempt(store, RUN, "00000", session)
+    assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (4, True, False)
+
+
+def test_one_death_alone_is_no_verdict_on_an_input(store: Store) -> None:
+    """A worker that an operator kills while it forwards one input: that input is scored."""
+    session = Session.new("ray")
+    killed(store, session, (4,))
+    assert not Attempt(store, RUN, "00000", session).doomed(4)
 
 
 def test_the_journal_remembers_outputs_to_the_last_bit(store: Store) -> None:
@@ -128,3 +141,19 @@ def test_a_process_is_told_from_a_later_one_of_the_same_number() -> None:
     process.join(60)
     assert process.pid is not None
     assert process_start(process.pid) == ""
+
+
+def test_a_death_with_its_node_is_not_the_shards(store: Store) -> None:
+    """Charged at first, since processes die before their node is known to be gone; taken back
+    later, with the batch it was at, and counted apart."""
+    session = Session.new("ray")
+    killed(store, session, node="spot")
+    killed(store, session, ("a", "b"), node="spot")
+    killed(store, session, node="other")
+    attempt = Attempt(store, RUN, "00000", session)
+    assert (attempt.deaths, attempt.lost, attempt.suspects(("a", "b"))) == (3, 0, True)
+    attempt.end()
+    attempt = Attempt(store, RUN, "00000", session, lost=lambda node: node == "spot")
+    assert (attempt.deaths, attempt.lost, attempt.suspects(("a", "b"))) == (1, 2, False)
+    attempt.clear()
+    assert store.files(f"{RUN}/attempts/00000") == []

@@ -1,4 +1,4 @@
-"""run.json: what the workers read with, and that they all read alike."""
+"""A run on disk: what a listing tells, what the full check tells, and what run.json holds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from pathlib import Path
 import pytest
 
 from jobs.__main__ import main
+from jobs.config import load_suite
+from jobs.freeze import frozen_tasks
+from jobs.replay import runs_of
+from rerank.frozen import Shard
+from rerank.runs import Run, in_threads
+from rerank.store import Store
 
 
 @pytest.fixture
@@ -69,3 +75,65 @@ def test_receipts_of_before_recipes_were_kept_still_count(
         file.write_text(json.dumps(receipt))
     assert main(["replay", *words]) == 0
     assert "complete, nothing to score" in capsys.readouterr().out
+
+
+def test_a_listing_decides_what_is_to_do_and_the_full_check_what_is_done(
+    replayed: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No score file: to do. A changed one, a foreign receipt: not done, and seen when read."""
+    words, folder = replayed
+    (run_,) = suite_runs(words)
+    everything = {shard.number for shard in run_.task.shards}
+    assert (run_.listed(), set(run_.receipts())) == (everything, everything)
+    assert len(everything) > 3
+    files = {int(file.name[:5]): file for file in (folder / "scores").iterdir()}
+    receipts = {int(file.stem): file for file in (folder / "receipts").iterdir()}
+    files[0].unlink()
+    files[1].write_bytes(files[1].read_bytes() + b"x")
+    changed = json.loads(receipts[2].read_text())
+    receipts[2].write_text(json.dumps({**changed, "fingerprint": "another"}))
+    (folder / "scores" / "00000.tmp").mkdir()
+    assert [shard.number for shard in run_.todo()] == [0]
+    assert run_.listed() == everything - {0}
+    assert set(run_.receipts()) == everything - {0, 1, 2}
+    assert main(["replay", *words]) == 0
+    assert set(run_.receipts()) == everything
+    assert "scores of shards 1, 2 are damaged" in capsys.readouterr().out
+
+
+def test_failures_are_listed_once(replayed: tuple[list[str], Path]) -> None:
+    """Poisoned shards are no work; other failures are, and an unreadable record is one of them."""
+    words, folder = replayed
+    (run_,) = suite_runs(words)
+    for number, text in {0: '{"kind": "poisoned", "message": "m"}', 1: "{"}.items():
+        (folder / f"receipts/{number:05d}.json").unlink()
+        file = folder / f"failures/{number:05d}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert run_.all_poisoned() == {0}
+    assert [shard.number for shard in run_.todo()] == [1]
+    assert "unreadable record" in run_.failures()[1]["message"]
+    assert run_.forget_failures([run_.task.shards[1]]) == 1
+    assert (run_.all_poisoned(), set(run_.failures())) == ({0}, {0})
+    assert run_.forget_failures() == 1
+    assert run_.failures() == {}
+
+
+def test_questions_in_threads_keep_their_order_and_their_errors() -> None:
+    """More shards than one thread takes at a time."""
+    shards = [Shard(n, "", 1, 1, 1, "", "") for n in range(200)]
+    assert in_threads(lambda shard: shard.number, shards) == list(range(200))
+    with pytest.raises(ValueError, match="150"):
+        in_threads(wrong, shards)
+
+
+def wrong(shard: Shard) -> int:
+    if shard.number == 150:
+        raise ValueError(str(shard.number))
+    return shard.number
+
+
+def suite_runs(words: list[str]) -> list[Run]:
+    suite = load_suite(words[0], words[1:])
+    store = Store(suite.spec.store)
+    return runs_of(store, frozen_tasks(suite, store), suite.models[0])
