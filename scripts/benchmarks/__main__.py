@@ -11,6 +11,7 @@ import sys
 BENCHMARKS = {
     "overhead": "pairs/s of `rerank replay` over a bare loop on the same batches; goal 0.95",
     "models": "pairs/s of the adapters over sentence-transformers' CrossEncoder; goals 1.0 and 1.5",
+    "scale": "pairs/s of 1 to 16 workers over linear; the driver's memory and start; goal 0.9",
     "metrics": "measures over pytrec_eval, bootstrap over scipy, peak memory; goals 5, 10 and 10",
 }
 

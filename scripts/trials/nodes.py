@@ -6,6 +6,7 @@ A slot, a custom resource, stands in for a GPU. The head has none: it runs drive
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,10 +60,14 @@ def nodes(count: int, slots: int = 1) -> Iterator[Nodes]:
     """A head and `count` worker nodes for the length of a `with` block."""
     # its nodes ask for no token, and a driver that offers one would not be understood by them
     os.environ.update({**QUIET, **LOOPBACK, "RAY_AUTH_MODE": "disabled"})
-    cluster = Nodes(slots)
-    try:
-        for _ in range(count):
-            cluster.add()
-        yield cluster
-    finally:
-        cluster.cluster.shutdown()
+    # a folder of its own, so that no other cluster of this machine is found or hidden by it; short,
+    # since sockets lie below it and their paths may have 107 bytes
+    with tempfile.TemporaryDirectory(prefix="rr-", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        cluster = Nodes(slots)
+        try:
+            for _ in range(count):
+                cluster.add()
+            yield cluster
+        finally:
+            cluster.cluster.shutdown()
