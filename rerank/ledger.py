@@ -8,7 +8,7 @@ to forward, and afterwards what came out. So the next attempt goes on where the 
     death 1  nothing known          -> same batches again, with a journal
     death 2  in a batch             -> the inputs of that batch one by one
     death 3  on one input alone     -> the same once more: not every death is an input's doing
-    death 4  on that input again    -> that input fails, everything else is scored
+    death 5  the third time so      -> that input fails, everything else is scored
 
 A death is charged only where the input can be to blame. When a driver is killed, its Ray actors
 die with it; those attempts are other sessions' and are set aside. In the inline engine driver and
@@ -33,7 +33,7 @@ import numpy as np
 from rerank.fingerprint import fingerprint
 from rerank.store import Store
 
-DEATHS_ALONE = 2  # one may be anybody's: the kernel's when memory is short, an operator's
+DEATHS_ALONE = 3  # fewer may be anybody's: the kernel's when memory is short, an operator's
 OWNER_KEYS = {"session", "engine", "host", "pid", "started"}
 
 

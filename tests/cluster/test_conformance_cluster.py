@@ -26,7 +26,7 @@ def two_nodes() -> Iterator[Any]:
 
 
 def test_50_a_poison_pair_costs_one_score(two_nodes: Any, make_field: Callable[..., Field]) -> None:
-    """(q1, b) fits alone only; (q2, a) ends its process: it is given up after four deaths, the
+    """(q1, b) fits alone only; (q2, a) ends its process: it is given up after five deaths, the
     other four have scores, the command ends with 1, and with 0 where one failure is allowed."""
     texts = {
         "q1": {"a": "ok", "b": "__OOM__", "c": "ok"},
@@ -41,7 +41,7 @@ def test_50_a_poison_pair_costs_one_score(two_nodes: Any, make_field: Callable[.
     assert sorted(scored) == [("q1", "a"), ("q1", "b"), ("q1", "c"), ("q2", "b")]
     assert failed == [("q2", "a")]
     assert field.forwarded()["q1 b"] > 1
-    assert field.forwarded()["q2 a"] == 4
+    assert field.forwarded()["q2 a"] == 5
     code, _ = field.finish("ray", address=two_nodes.address, max_failed_pairs=1)
     assert code == 0
 

@@ -66,7 +66,7 @@ def test_a_killed_actor_does_not_stop_the_run(
 
 @pytest.mark.slow  # see SLOW_ON_RAY
 def test_one_poison_pair_costs_one_score_on_ray(make_field: Callable[..., Field]) -> None:
-    """Conformance 50: b is scored at batch size 1, (q2, a) fails after 4 deaths, exit 1."""
+    """Conformance 50: b is scored at batch size 1, (q2, a) fails after 5 deaths, exit 1."""
     field = poisoned_task(make_field, "poison", {"q1 b": "__OOM__", "q2 a": "__CRASH__"})
     code, text = field.finish("ray", workers=1)
     assert code == 1, text
@@ -79,15 +79,15 @@ def test_one_poison_pair_costs_one_score_on_ray(make_field: Callable[..., Field]
         ("q2", "a"): "the process died on this input",
         ("q2", "b"): None,
     }
-    assert field.forwarded()["q2 a"] == 4
+    assert field.forwarded()["q2 a"] == 5
     (receipt,) = field.receipts().values()
-    assert (receipt["deaths"], receipt["failed"]) == (4, 1)
+    assert (receipt["deaths"], receipt["failed"]) == (5, 1)
 
 
 def test_one_poison_pair_is_found_inline_over_reruns(make_field: Callable[..., Field]) -> None:
-    """There each death ends the command; the fifth start knows the pair and finishes."""
+    """There each death ends the command; the sixth start knows the pair and finishes."""
     field = poisoned_task(make_field, "poison", {"q2 a": "__CRASH__"})
-    assert [field.finish("inline")[0] for _ in range(5)] == [-9, -9, -9, -9, 1]
+    assert [field.finish("inline")[0] for _ in range(6)] == [-9, -9, -9, -9, -9, 1]
     failures = [row["doc_id"] for row in field.rows() if row["failure"]]
     assert failures == ["a"]
     assert field.finish("inline", max_failed_pairs=1)[0] == 0

@@ -79,8 +79,8 @@ def test_inline_deaths_count_across_sessions(store: Store) -> None:
     assert Attempt(store, RUN, "00000", Session.new("inline")).deaths == 3
 
 
-def test_four_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
-    """Nothing known, then the batch, then the single input twice: the module's table."""
+def test_five_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
+    """Nothing known, then the batch, then the single input thrice: the module's table."""
     session = Session.new("ray")
     killed(store, session)
     attempt = Attempt(store, RUN, "00000", session)
@@ -98,15 +98,17 @@ def test_four_deaths_lead_from_the_shard_to_the_input(store: Store) -> None:
     attempt = Attempt(store, RUN, "00000", session)
     assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (3, False, False)
     attempt.end()
-    killed(store, session, (4,))
+    for _ in range(2):
+        killed(store, session, (4,))
     attempt = Attempt(store, RUN, "00000", session)
-    assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (4, True, False)
+    assert (attempt.deaths, attempt.doomed(4), attempt.doomed(3)) == (5, True, False)
 
 
-def test_one_death_alone_is_no_verdict_on_an_input(store: Store) -> None:
+def test_two_deaths_alone_are_no_verdict_on_an_input(store: Store) -> None:
     """A worker that an operator kills while it forwards one input: that input is scored."""
     session = Session.new("ray")
-    killed(store, session, (4,))
+    for _ in range(2):
+        killed(store, session, (4,))
     assert not Attempt(store, RUN, "00000", session).doomed(4)
 
 
