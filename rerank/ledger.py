@@ -115,7 +115,7 @@ class Attempt:
         return len(batch) > 1 and list(batch) in self.crumbs
 
     def doomed(self, item: str) -> bool:
-        """Did processes die, more than once, while they forwarded this input alone?"""
+        """Did processes die, time and again, while they forwarded this input alone?"""
         return self.crumbs.count([item]) >= DEATHS_ALONE
 
     def begin(self, items: tuple[str, ...]) -> None:

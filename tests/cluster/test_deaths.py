@@ -18,7 +18,7 @@ import pytest
 from tests.cluster.fields import LIMIT, Field, poisoned_task, wait_for
 
 ENGINES = ["inline", "ray"]
-# on Ray the conformance cases on two nodes and scripts/chaos --short, which CI runs, try the same
+# on Ray the conformance cases on two nodes and scripts/chaos --short try the same
 SLOW_ON_RAY = ["inline", pytest.param("ray", marks=pytest.mark.slow)]
 
 
