@@ -114,10 +114,3 @@ def _remote(address: str) -> dict[str, Any]:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def cluster_resources() -> dict[str, float]:
-    """Total CPU and GPU of the connected cluster."""
-    import ray
-
-    return {str(name): float(value) for name, value in ray.cluster_resources().items()}

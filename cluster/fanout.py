@@ -1,7 +1,7 @@
 """Replay on Ray: shard descriptors through Ray Data to actors that each own one model.
 
-Descriptors, not texts, pass through Ray: `from_arrow` of one-row tables gives one block a shard
-and no read task, while `read_parquet` may turn a task into one block and can hang on few CPUs.
+Descriptors, not texts, pass through Ray: `from_items` with a block for each row has no read task,
+while `read_parquet` may turn a task into one block and can hang on few CPUs.
 A shard's fault never leaves its worker (it is an Outcome), so an error of the dataset is a death
 of actors or nodes: a new round starts with what is still to do. A round that committed nothing is
 a stall, and few of those in a row end it. What kills its process every time is bounded by the
@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from cluster.connection import connected
 from cluster.waiting import Demand, places, wait_for_place
@@ -108,8 +106,8 @@ def _round(
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = max(1800.0, 3 * fanout.shard_timeout)
     size = min(len(jobs), fanout.workers or default_workers(demand))
-    tables = [pa.table({"job": [json.dumps(asdict(job))]}) for job in jobs]
-    outcomes = ray.data.from_arrow(tables).map_batches(
+    rows = [{"job": json.dumps(asdict(job))} for job in jobs]
+    outcomes = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         RayWorker,
         fn_constructor_args=(spec, fanout.shard_timeout, fanout.log_lines),
         compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=2),
@@ -117,8 +115,7 @@ def _round(
         batch_format="pyarrow",
         **demand.actor_options,
     )
-    batches = iter(outcomes.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0))
-    for batch in batches:
+    for batch in outcomes.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
         for text in batch["outcome"].to_pylist():
             yield _outcome(json.loads(text))
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.waiting import Demand
-from rerank.models.adapters import adapter_of
-from rerank.models.weights import is_from_hub, resolve_folder
+from rerank.models.adapters import comes_from_hub
+from rerank.models.weights import resolve_folder
 from rerank.records import ModelSpec
 
 OFFLINE = "HF_HUB_OFFLINE"
@@ -24,10 +24,6 @@ Fetch = Callable[[ModelSpec], None]
 def fetch(model: ModelSpec) -> None:
     """The model's files into this machine's cache. ScoringError says what is missing."""
     resolve_folder(model)
-
-
-def comes_from_hub(model: ModelSpec) -> bool:
-    return not adapter_of(model).weightless and is_from_hub(model)
 
 
 def fetch_everywhere(model: ModelSpec, demand: Demand, fetching: Fetch = fetch) -> int:

@@ -17,8 +17,7 @@ from rerank.circumstances import describe_process
 from rerank.errors import FrozenDataError, IncompleteRun, RerankError
 from rerank.frozen import FrozenTask, Shard
 from rerank.ledger import Session
-from rerank.models.adapters import ADAPTERS
-from rerank.models.weights import is_from_hub
+from rerank.models.adapters import ADAPTERS, comes_from_hub
 from rerank.progress import COMPLETE, INCOMPLETE, LOADING, QUEUED, REFUSED, SCORING, Progress
 from rerank.records import ModelSpec, Placement
 from rerank.replay import FAILED, Outcome, ShardJob, WorkerSpec, run_inline
@@ -26,10 +25,12 @@ from rerank.runs import Run, abbreviate
 from rerank.store import Store
 
 MAX_PASSES = 3  # over a model's shards: what is found invalid at the end is scored again
+WANTED = ("failed", "recipe")  # keys of receipts that the driver reads
 SPOKEN = 60.0  # seconds between two lines about what it waits for
 
 Wanted = list[tuple[Run, list[Shard]]]  # the runs of one model, each with the shards that are meant
-Receipts = dict[str, dict[int, dict[str, Any]]]  # run key -> shard number -> receipt
+ShardReceipts = dict[int, dict[str, Any] | None]  # None: there is one, and it is not valid
+Checked = dict[str, ShardReceipts]  # by the keys of runs
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,17 @@ class Driver:
         jobs = todo_of(wanted)
         if not jobs:
             say(f"{model.name}: {nothing_to_score(wanted)}")
-        receipts: Receipts = {}
+        checked: Checked = {}
         for _ in range(MAX_PASSES):
             if jobs:
                 self._score(model, placement, wanted, jobs)
-            receipts = {run_.key: run_.receipts() for run_ in runs}
-            jobs = broken(wanted, receipts)
+            checked = {run_.key: run_.checked(WANTED) for run_ in runs}
+            jobs = broken(wanted, checked)
             if not jobs:
                 break
             numbers = abbreviate([job.shard.number for job in jobs])
             say(f"{model.name}: receipts or scores of shards {numbers} are damaged")
-        problems = [found for run_ in runs if (found := self._problem(run_, receipts[run_.key]))]
+        problems = [found for run_ in runs if (found := self._problem(run_, checked[run_.key]))]
         if model.name in self.states:
             text = "; ".join(problem.text for problem in problems)
             self.states[model.name].enter(INCOMPLETE if problems else COMPLETE, text)
@@ -138,7 +139,7 @@ class Driver:
         self, model: ModelSpec, placement: Placement, session: Session, wanted: Wanted
     ) -> WorkerSpec:
         revision = str(wanted[0][0].identity["weights"])
-        if not ADAPTERS[model.adapter].weightless and is_from_hub(model):
+        if comes_from_hub(model):
             model = replace(model, revision=revision)  # the hub may have moved on
         return WorkerSpec(
             store_root=str(self.store.root),
@@ -189,8 +190,9 @@ class Driver:
                 task.verify()
                 self.verified.add(task.folder)
 
-    def _problem(self, run_: Run, receipts: dict[int, dict[str, Any]]) -> Problem | None:
+    def _problem(self, run_: Run, checked: ShardReceipts) -> Problem | None:
         """Missing shards, or too many pairs without a score."""
+        receipts = {number: found for number, found in checked.items() if found is not None}
         try:
             run_.require_complete(receipts)
             run_.record_recipe(receipts)
@@ -235,13 +237,14 @@ def todo_of(wanted: Wanted) -> list[ShardJob]:
     )
 
 
-def broken(wanted: Wanted, receipts: Receipts) -> list[ShardJob]:
+def broken(wanted: Wanted, checked: Checked) -> list[ShardJob]:
     """Shards that a listing takes for done, and whose receipt or scores turned out to be wrong."""
-    found = []
-    for run_, shards in wanted:
-        there, valid = run_.listed(), receipts[run_.key]
-        found += [(run_, s) for s in shards if s.number in there and s.number not in valid]
-    return longest_first(found)
+    return longest_first(
+        (run_, shard)
+        for run_, shards in wanted
+        for shard in shards
+        if checked[run_.key].get(shard.number, {}) is None
+    )
 
 
 def longest_first(shards: Iterable[tuple[Run, Shard]]) -> list[ShardJob]:

@@ -15,9 +15,8 @@ from cluster.submission import Job, JobsApi, Unreachable
 from jobs.clusters import ClusterSpec
 from jobs.config import Suite
 from jobs.console import say
-from jobs.freeze import frozen_tasks
 from jobs.job_table import JobRow, job_rows, job_table, json_rows, latest_progress, run_facts
-from jobs.submissions import Asked, asked_of, check_placements, submission_suite
+from jobs.submissions import Asked, submitted_models
 from jobs.suite_arguments import add_suite_arguments
 from rerank.store import json_bytes
 
@@ -40,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    suite, store, cluster = submission_suite(arguments)
-    check_placements(suite, cluster)
-    asked = asked_of(suite, store, frozen_tasks(suite, store))
+    suite, cluster, asked = submitted_models(arguments)
     while True:
         jobs = jobs_of(cluster)
         rows = [row for one in asked for row in _rows(suite, one, jobs)]

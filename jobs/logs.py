@@ -12,8 +12,7 @@ import time
 
 from cluster.job_queue import PREFIX, attempts_of
 from cluster.submission import SUCCEEDED, Job, JobsApi
-from jobs.freeze import frozen_tasks
-from jobs.submissions import asked_of, check_placements, submission_suite
+from jobs.submissions import submitted_models
 from jobs.suite_arguments import add_suite_arguments
 from rerank.errors import ConfigError, unknown_name
 
@@ -30,9 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    suite, store, cluster = submission_suite(arguments)
-    check_placements(suite, cluster)
-    asked = {one.model.name: one for one in asked_of(suite, store, frozen_tasks(suite, store))}
+    _, cluster, models = submitted_models(arguments)
+    asked = {one.model.name: one for one in models}
     if arguments.model not in asked:
         raise unknown_name(f"model in {arguments.suite}", arguments.model, asked)
     api = JobsApi(cluster.dashboard)

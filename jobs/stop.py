@@ -8,8 +8,7 @@ import time
 from cluster.job_queue import PREFIX, attempts_of
 from cluster.submission import PENDING, Job, JobsApi
 from jobs.console import say
-from jobs.freeze import frozen_tasks
-from jobs.submissions import asked_of, check_placements, submission_suite
+from jobs.submissions import submitted_models
 from jobs.suite_arguments import add_suite_arguments
 
 POLL = 1.0  # seconds
@@ -26,9 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Every active attempt at every model of the suite is asked to end, and waited for."""
-    suite, store, cluster = submission_suite(arguments)
-    check_placements(suite, cluster)
-    asked = asked_of(suite, store, frozen_tasks(suite, store))
+    _, cluster, asked = submitted_models(arguments)
     api = JobsApi(cluster.dashboard)
     jobs = api.jobs(PREFIX)
     active: dict[str, Job] = {}

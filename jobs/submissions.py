@@ -16,7 +16,8 @@ from typing import Any
 from cluster.job_queue import COMPLETE, GIVEN_UP, INCOMPLETE, family_of
 from jobs.clusters import ClusterSpec
 from jobs.config import Suite, load_cluster, load_suite, parse_overrides
-from rerank.devices import planned_placement
+from jobs.freeze import frozen_tasks
+from jobs.replay import placement_of
 from rerank.errors import ConfigError, ScoringError
 from rerank.fingerprint import fingerprint
 from rerank.frozen import FrozenTask
@@ -72,6 +73,13 @@ def submission_suite(arguments: argparse.Namespace) -> tuple[Suite, Store, Clust
     return suite, Store(suite.spec.store), cluster
 
 
+def submitted_models(arguments: argparse.Namespace) -> tuple[Suite, ClusterSpec, list[Asked]]:
+    """What `rerank submit` of the same words asks for, from the store's frozen tasks alone."""
+    suite, store, cluster = submission_suite(arguments)
+    check_placements(suite, cluster)
+    return suite, cluster, asked_of(suite, store, frozen_tasks(suite, store))
+
+
 def check_store(suite: Suite, cluster: ClusterSpec) -> None:
     """ConfigError where the nodes of a cluster could not reach the store, or a URL holds a key."""
     root = suite.spec.store
@@ -97,7 +105,7 @@ def asked_of(suite: Suite, store: Store, tasks: Sequence[FrozenTask]) -> list[As
 
 def _asked(store: Store, tasks: Sequence[FrozenTask], model: ModelSpec) -> Asked:
     weights = known_weights(model)
-    placement = planned_placement(model, ADAPTERS[model.adapter].weightless)
+    placement = placement_of(model)
     identity = model_identity(model, placement, weights)
     known = not weights.revision.startswith(UNKNOWN)
     runs = tuple(Run(store, task, model.name, identity) for task in tasks)
@@ -169,9 +177,9 @@ def stored_state(asked: Asked, max_failed_pairs: int, *, retry_failed: bool = Fa
     missing = given_up = failed = 0
     for run in asked.runs:
         receipts = run.receipts()
-        absent = [shard for shard in run.task.shards if shard.number not in receipts]
+        absent = {shard.number for shard in run.task.shards} - receipts.keys()
         missing += len(absent)
-        given_up += sum(map(run.poisoned, absent))
+        given_up += len(absent & run.all_poisoned()) if absent else 0
         failed += max(0, sum(receipt["failed"] for receipt in receipts.values()) - max_failed_pairs)
     if not missing and not failed:
         return COMPLETE

@@ -53,14 +53,6 @@ class Rows:
         finer: Integers = keys * (1 + self.subtopic.max(initial=0)) + self.subtopic
         return finer
 
-    @cached_property
-    def by_key(self) -> tuple[Integers, Integers]:
-        """Rows by rising key, and these keys: one sort finds duplicates and joins two tables.
-
-        Rows of equal keys stay in their order.
-        """
-        return sorted_rows(self.keys)
-
 
 def each_once(
     rows: Rows,
@@ -131,7 +123,7 @@ def sorted_rows(keys: Integers) -> tuple[Integers, Integers]:
 
 def _first_repeat(rows: Rows) -> Integers | None:
     """The two rows of the first (query, document, subtopic) that occurs twice: (2,) int64."""
-    order, ordered = rows.by_key
+    order, ordered = sorted_rows(rows.keys)
     repeats = np.flatnonzero((ordered[1:] == ordered[:-1]) & (ordered[1:] >= 0))
     if not len(repeats):
         return None

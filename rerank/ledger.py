@@ -33,6 +33,7 @@ import numpy as np
 from rerank.fingerprint import fingerprint
 from rerank.store import Store
 
+MAX_DEATHS = 12  # of its processes after which a shard is given up until --retry-failed
 DEATHS_ALONE = 3  # fewer may be anybody's: the kernel's when memory is short, an operator's
 OWNER_KEYS = {"session", "engine", "host", "pid", "started"}
 

@@ -22,17 +22,14 @@ import pyarrow as pa
 from rerank.errors import RerankError, ScoringError
 from rerank.fingerprint import sha256_bytes
 from rerank.frozen import Shard, candidate_bytes, check_content, query_groups
-from rerank.ledger import Attempt, Session, no_node_lost
+from rerank.ledger import MAX_DEATHS, Attempt, Session, no_node_lost
 from rerank.records import Costly, GroupScores, ModelSpec, Placement, QueryGroup, Scorer
 from rerank.runs import POISONED, valid_receipt
 from rerank.schemas import check_table, table_of
 from rerank.store import Store, parquet_bytes, table_from_bytes
 
 COMMITTED, SKIPPED, FAILED = "committed", "skipped", "failed"
-DEFAULT_MAX_DEATHS = 12  # process deaths after which a shard is given up until --retry-failed
-MAX_LOST_NODES = (
-    20  # nodes lost under a shard after which it is given up: it may be what fells them
-)
+MAX_LOST_NODES = 20  # after which a shard is given up: it may be what fells its nodes
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class WorkerSpec:
     revision: str  # of the weights, as the run's identity has it
     session: Session
     token_budget: int | None = None  # None: the worker finds it
-    max_deaths: int = DEFAULT_MAX_DEATHS
+    max_deaths: int = MAX_DEATHS
 
 
 @dataclass(frozen=True)

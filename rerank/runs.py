@@ -10,7 +10,7 @@ runs/TASK/MODEL/FINGERPRINT/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,10 +59,25 @@ class Run:
 
         Whatever counts a run as complete rests on this, never on a listing.
         """
+        checked = self.checked()
+        return {number: receipt for number, receipt in checked.items() if receipt is not None}
+
+    def checked(self, keep: Collection[str] | None = None) -> dict[int, dict[str, Any] | None]:
+        """Shard number -> receipt, None where it is not valid, of the shards that a listing shows.
+
+        keep: keys that are wanted of them, None for all; batch plans of very many shards are large.
+        """
         there = self.listed()
         shards = [shard for shard in self.task.shards if shard.number in there]
-        checked = zip(shards, in_threads(self.receipt, shards), strict=True)
-        return {shard.number: receipt for shard, receipt in checked if receipt is not None}
+
+        def kept(shard: Shard) -> dict[str, Any] | None:
+            receipt = self.receipt(shard)
+            if receipt is None or keep is None:
+                return receipt
+            return {key: value for key, value in receipt.items() if key in keep}
+
+        numbers = [shard.number for shard in shards]
+        return dict(zip(numbers, in_threads(kept, shards), strict=True))
 
     def listed(self) -> set[int]:
         """Shards with a receipt and a score file of theirs, by two listings and no reading.
@@ -76,13 +91,6 @@ class Run:
             for shard in self.task.shards
             if f"{shard.name}.json" in receipts and shard.name in scored
         }
-
-    def failure(self, shard: Shard) -> dict[str, Any] | None:
-        """Why the shard could not be scored, if it could not."""
-        key = f"{self.key}/failures/{shard.name}.json"
-        if not self.store.exists(key):
-            return None
-        return self._failure(shard)
 
     def failures(self) -> dict[int, dict[str, Any]]:
         """Shard number -> why it could not be scored, of those that a listing shows."""
@@ -106,10 +114,6 @@ class Run:
         poisoned = self.all_poisoned()
         waiting = [shard for shard in self.missing() if shard.number not in poisoned]
         return sorted(waiting, key=lambda shard: (-shard.characters, shard.number))
-
-    def poisoned(self, shard: Shard) -> bool:
-        failure = self.failure(shard)
-        return failure is not None and failure["kind"] == POISONED
 
     def all_poisoned(self) -> set[int]:
         """Shards that only --retry-failed takes up again."""

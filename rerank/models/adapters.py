@@ -19,7 +19,7 @@ from rerank.models.listwise_generation_params import ListwiseGenerationParams
 from rerank.models.overlap import OverlapParams
 from rerank.models.pair_encoder import PairEncoderParams
 from rerank.models.prompt_decoder import PromptDecoderParams
-from rerank.models.weights import input_folder, planned_folder, resolve_folder
+from rerank.models.weights import input_folder, is_from_hub, planned_folder, resolve_folder
 from rerank.records import LoadedWeights, ModelSpec, Placement, Scorer
 from rerank.scoring import SCORING_VERSION
 
@@ -48,6 +48,11 @@ def adapter_of(spec: ModelSpec) -> Adapter:
     if spec.adapter not in ADAPTERS:
         raise unknown_name("adapter", spec.adapter, ADAPTERS)
     return ADAPTERS[spec.adapter]
+
+
+def comes_from_hub(spec: ModelSpec) -> bool:
+    """Has the model weights, and do they come from the Hugging Face hub?"""
+    return not adapter_of(spec).weightless and is_from_hub(spec)
 
 
 def load_scorer(spec: ModelSpec, placement: Placement) -> Scorer:

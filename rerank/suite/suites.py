@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rerank.ledger import MAX_DEATHS
+
 BOUNDS = ("mean", "lower")
 INTERVALS = ("percentile", "bca", "expanded")
 MACRO = "macro"  # the name under which means over tasks are reported
@@ -71,6 +73,6 @@ class SuiteSpec:
     workers: int | None = None  # actors a model; default: what the machine holds
     num_cpus: int | None = None  # of the embedded Ray
     token_budget: int | None = None  # tokens a batch; default: found on the device
-    max_deaths: int = 12  # process deaths after which a shard is given up
+    max_deaths: int = MAX_DEATHS  # process deaths after which a shard is given up
     shard_timeout: float = 3600.0  # seconds after which a worker stuck in one shard is ended
     max_failed_pairs: int = 0  # pairs without a score that still count as success

@@ -6,7 +6,6 @@ fit into memory at once; and without a sync after each file, which would be most
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -35,6 +34,7 @@ from rerank.replay import ShardJob, ShardWorker, WorkerSpec, commit
 from rerank.schemas import table_of
 from rerank.sources import Candidate, Query
 from rerank.store import Store, parquet_bytes
+from scripts.trials.suite_files import write_configs
 
 PROCESSES = 2
 # 40 documents and 8 queries of different lengths: 320 inputs that differ for a model
@@ -76,11 +76,7 @@ def write_large_suite(
             "token_budget": token_budget,
         },
     }
-    for name, values in files.items():
-        file = folder / "configs" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
-    suite = folder / "configs" / "suites" / "large.yaml"
+    suite = write_configs(folder, files) / "suites/large.yaml"
     freeze_large(suite, folder / "store", shards, queries, candidates)
     return suite
 

@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scripts.trials.suite_files import write_configs
+
 WORDS = [f"word{number}" for number in range(2000)]
 
 
@@ -122,11 +124,7 @@ def write_suite(folder: Path, pairs: int) -> Path:
         },
         "suites/bench.yaml": {"tasks": ["bench"], "models": ["tiny"], "baseline": "tiny"},
     }
-    for name, values in files.items():
-        file = folder / "configs" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
-    return folder / "configs" / "suites" / "bench.yaml"
+    return write_configs(folder, files) / "suites/bench.yaml"
 
 
 def bare_loop(suite: Path, store: Path) -> float:

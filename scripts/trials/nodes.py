@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,25 +16,21 @@ from scripts.trials.suite_files import SLOT
 
 # the object store takes descriptors and outcomes alone; agents of several nodes need several ports
 SMALL = {"object_store_memory": 100 * 2**20, "dashboard_agent_listen_port": 0}
+HEAD = {
+    "num_cpus": 4,
+    "include_dashboard": True,
+    "dashboard_host": "127.0.0.1",
+    "dashboard_port": 0,
+    **SMALL,
+}
 
 
 class Nodes:
     """The nodes of a cluster; `workers` are those with slots."""
 
-    def __init__(self, slots: int = 1) -> None:
-        from ray.cluster_utils import Cluster
-
+    def __init__(self, cluster: Any, slots: int = 1) -> None:
+        self.cluster = cluster
         self.slots = slots
-        self.cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 4,
-                "include_dashboard": True,
-                "dashboard_host": "127.0.0.1",
-                "dashboard_port": 0,
-                **SMALL,
-            },
-        )
         self.workers: list[Any] = []
 
     @property
@@ -58,16 +54,43 @@ class Nodes:
 @contextmanager
 def nodes(count: int, slots: int = 1) -> Iterator[Nodes]:
     """A head and `count` worker nodes for the length of a `with` block."""
-    # its nodes ask for no token, and a driver that offers one would not be understood by them
-    os.environ.update({**QUIET, **LOOPBACK, "RAY_AUTH_MODE": "disabled"})
-    # a folder of its own, so that no other cluster of this machine is found or hidden by it; short,
-    # since sockets lie below it and their paths may have 107 bytes
+    with ray_cluster(HEAD) as cluster:
+        found = Nodes(cluster, slots)
+        for _ in range(count):
+            found.add()
+        yield found
+
+
+@contextmanager
+def ray_cluster(head: Mapping[str, Any]) -> Iterator[Any]:
+    """A `ray.cluster_utils.Cluster` with a head node only, in a Ray folder of its own.
+
+    So no other cluster of this machine is found or hidden by it. Its nodes ask for no token: a
+    driver that offers one would not be understood by them, and a head writes one into the home.
+    """
+    # short: Ray's sockets lie below it, and their paths may have 107 bytes
     with tempfile.TemporaryDirectory(prefix="rr-", ignore_cleanup_errors=True) as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        cluster = Nodes(slots)
-        try:
-            for _ in range(count):
-                cluster.add()
-            yield cluster
-        finally:
-            cluster.cluster.shutdown()
+        own = {**QUIET, **LOOPBACK, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder}
+        with environment(own):
+            from ray.cluster_utils import Cluster
+
+            cluster = Cluster(initialize_head=True, head_node_args=dict(head))
+            try:
+                yield cluster
+            finally:
+                cluster.shutdown()
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables of the environment for the length of a `with` block, and then the old."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -55,11 +55,17 @@ def write_suite(
             "adapter": "http", "url": url, "dialect": "tei", "model": name, "concurrency": 1,
             "retries": 2, "resources": {SLOT: 1},
         }  # fmt: skip
+    return write_configs(folder, files) / "suites/trial.yaml"
+
+
+def write_configs(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> Path:
+    """The folder `configs` in `folder`, with the files: path below it -> keys (JSON is YAML)."""
+    configs = folder / "configs"
     for name, values in files.items():
-        file = folder / "configs" / name
+        file = configs / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
-    return folder / "configs" / "suites" / "trial.yaml"
+    return configs
 
 
 def _query(number: int, candidates: int) -> dict[str, Any]:
