@@ -78,14 +78,18 @@ node='
     set -u
     scratch=$1
     shift
+    stopped=
+    # ahead of everything: a signal that comes between two lines must leave nothing behind either
+    trap "stopped=1; kill -TERM \${!:-} 2> /dev/null" TERM INT
+    trap "[ ! -O \"$scratch\" ] || [ -L \"$scratch\" ] || rm -rf -- \"$scratch\"" EXIT
     if ! mkdir -m 700 "$scratch" 2> /dev/null && { [ ! -O "$scratch" ] || [ -L "$scratch" ]; }; then
         echo "slurm.sh: $scratch on $(hostname) belongs to somebody else; remove it" >&2
         exit 1
     fi
-    trap "rm -rf -- \"$scratch\"" EXIT
+    [ -z "$stopped" ] || exit 143
     "$@" &
     daemon=$!
-    trap "kill -TERM $daemon 2> /dev/null" TERM INT
+    [ -z "$stopped" ] || kill -TERM "$daemon" 2> /dev/null
     wait "$daemon"
     status=$?
     while kill -0 "$daemon" 2> /dev/null; do
