@@ -118,13 +118,13 @@ start_on() { # start_on SRUN_WORD... -- COMMAND...: one Slurm step in the backgr
 
 # shellcheck disable=SC2329 # trap calls it
 clean_up() {
-    local status=$? pid
+    local status=$? pid turn
     trap - EXIT
     trap '' TERM INT
-    for pid in "$driver" "${steps[@]}"; do
-        [ -z "$pid" ] || kill -TERM "$pid" 2> /dev/null || true
-    done
-    for _ in {1..125}; do # the nodes drain first
+    for turn in {0..124}; do # the nodes drain first
+        for pid in "$driver" "${steps[@]}"; do # again after 12 s: what had just started may miss one
+            [ $((turn % 60)) -ne 0 ] || [ -z "$pid" ] || kill -TERM "$pid" 2> /dev/null || true
+        done
         [ -n "$(jobs -pr)" ] || break
         sleep 0.2
     done

@@ -50,7 +50,8 @@ time.sleep(1 if os.environ.get("HEAD") == "dies" else 60)
 """
 PYTHON = """#!/usr/bin/env bash
 cat > /dev/null
-exit "${NODES:-0}"
+[ -z "${NODES:-}" ] || exit "$NODES"
+until [ "$(grep -c '^ray ' "$RECORD")" -eq 2 ]; do sleep 0.05; done  # both nodes have joined
 """
 RERANK = """#!/usr/bin/env bash
 echo "rerank $*" >> "$RECORD"
