@@ -17,10 +17,15 @@ from rerank.reporting.visible import visible
 
 # verb -> what it does; the module of that name in `jobs` (`-` as `_`) has `add_arguments` and `run`
 VERBS: dict[str, str] = {
+    "init": "write a task folder with a working example, ready to check and to run",
+    "check": "what is missing, doubled or odd in a task, and labels that an order gives away",
     "run": "freeze, replay, evaluate, compare and report a suite: whatever of it is missing",
+    "stage1": "compare first stages, no model: recall, precision, nDCG, F1 by task and analyzer",
     "freeze": "turn the tasks of a suite into frozen candidates, once",
     "replay": "score the frozen candidates with the models of a suite; rerun only what is missing",
     "plan": "pairs, tokens, shards, GPU-hours and cost before anything is spent",
+    "measure": "pairs a second, latency under load and its cost, with the conditions beside them",
+    "frontier": "depths and cascades by quality and cost, from scores that are there; no model",
     "submit": "one Ray job a model on a cluster, for whatever the store does not hold yet",
     "jobs": "the jobs of a suite: state, shards done, pairs a second, time left, last error",
     "logs": "what a model's job printed; -f follows it to its end",
@@ -33,12 +38,12 @@ VERBS: dict[str, str] = {
     "significance": "intervals, paired tests and corrections from files of per-query values",
     "calibration": "how far scores in [0, 1] are from probabilities: ECE, Brier, NLL",
     "pool": "the top unjudged documents of all systems for judging, and the judgments merged back",
-    "results": "read result files of MTEB, list their scores, write them as strict JSON",
+    "results": "read published results (mteb, tables), list their scores, write strict JSON",
     "status": "what is frozen, which runs are complete, what is missing and how to finish it",
     "measures": "list the measures with one line each",
     "models": "list the models of the configs folder and the adapters",
     "contract": "print what a model reads of a pair, or what two models read differently",
-    "tasks": "list the tasks of the configs folder, sources and analyzers",
+    "tasks": "list the tasks of the configs folder: queries, what they measure, their traps",
 }
 
 

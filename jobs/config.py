@@ -1,7 +1,8 @@
 """YAML files and `key=value` overrides become frozen dataclasses; anything unknown is an error.
 
 A name in a suite stands for the file of that name: `models: [overlap]` in configs/suites/x.yaml
-is configs/models/overlap.yaml. A path to a YAML file works as well.
+is configs/models/overlap.yaml. A path to a YAML file works as well. A task's `base: NAME` takes
+the keys of families/NAME.yaml beside it; its own keys win.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from jobs.suite_checks import check_names, check_suite
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
-from rerank.suite.suites import GateRule, SuiteSpec
+from rerank.sources.expected import expected_counts
+from rerank.suite.suites import GateRule, ImportedResults, SuiteSpec
 from rerank.tasks import TaskSpec
 
 Built = TypeVar("Built")
 RECIPES = ("verified", "unverified")
+# what a suite may set for its tasks: how candidates are chosen, and counts of a scaled copy
+OVERRIDABLE = {field.name for field in fields(TaskSpec)} - {"name", "source", "folder"}
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,9 @@ class Suite:
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     """The suite of a YAML file with its tasks and models. ConfigError says file and key."""
     file = Path(path)
-    values = {**read_yaml(file), **parse_overrides(overrides)}
-    values.setdefault("name", file.stem)
-    rules = values.get("gate") or []
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise ConfigError(f"{file}: gate must be a list of rules, each `key: value`")
-    values["gate"] = [
-        build(GateRule, rule, f"{file}, gate rule {number}") for number, rule in enumerate(rules, 1)
-    ]
-    spec = build(SuiteSpec, values, str(file))
-    check_suite(spec, file)
+    spec = suite_spec(file, overrides)
     root = file.resolve().parent.parent
-    tasks = tuple(load_task(root, name) for name in spec.tasks)
+    tasks = suite_tasks(spec, root)
     models = tuple(load_model(root, name) for name in spec.models)
     if spec.cluster:
         cluster = load_cluster(root, spec.cluster)
@@ -62,13 +57,78 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     )
 
 
-def load_task(root: Path, name: str) -> TaskSpec:
-    """The task of that name below `root`/tasks; its folder becomes absolute."""
-    file = named_file(root, "tasks", name)
-    values = read_yaml(file)
+def suite_spec(file: Path, overrides: Sequence[str] = ()) -> SuiteSpec:
+    """What a suite's file and the command line say, before tasks and models are looked up."""
+    values = {**read_yaml(file), **parse_overrides(overrides)}
     values.setdefault("name", file.stem)
+    rules = values.get("gate") or []
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise ConfigError(f"{file}: gate must be a list of rules, each `key: value`")
+    values["gate"] = [
+        build(GateRule, rule, f"{file}, gate rule {number}") for number, rule in enumerate(rules, 1)
+    ]
+    values["imported"] = _imported(values.get("imported") or [], file)
+    spec = build(SuiteSpec, values, str(file))
+    check_suite(spec, file)
+    _reject_unknown(spec.task_overrides, OVERRIDABLE, f"task_overrides of {file}")
+    if bool(spec.task_overrides) != bool(spec.variant):
+        raise ConfigError(
+            f"{file}: task_overrides and variant belong together: a task with other keys is "
+            "another task, frozen as TASK.VARIANT; set both or neither"
+        )
+    return spec
+
+
+def _imported(entries: Any, file: Path) -> list[ImportedResults]:
+    """The entries of a suite's `imported`; their files become absolute."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(f"{file}: imported must be a list of entries, each `key: value`")
+    built = [
+        build(ImportedResults, entry, f"{file}, imported {number}")
+        for number, entry in enumerate(entries, 1)
+    ]
+    folder = file.resolve().parent
+    return [
+        replace(entry, files=tuple(str(folder / name) for name in entry.files)) for entry in built
+    ]
+
+
+def suite_tasks(spec: SuiteSpec, root: Path) -> tuple[TaskSpec, ...]:
+    """The tasks of a suite, with what it sets for all of them."""
+    return tuple(
+        load_task(root, name, overrides=spec.task_overrides, variant=spec.variant)
+        for name in spec.tasks
+    )
+
+
+def load_task(
+    root: Path, name: str, *, overrides: Mapping[str, Any] | None = None, variant: str = ""
+) -> TaskSpec:
+    """The task of that name below `root`/tasks; its folder becomes absolute.
+
+    `overrides` win over the file's keys, and the task's name then ends in `.variant`.
+    """
+    file = named_file(root, "tasks", name)
+    values = {**task_values(file), **(overrides or {})}
+    values.setdefault("name", file.stem)
+    if variant:
+        values["name"] = f"{values['name']}.{variant}"
     spec = build(TaskSpec, values, str(file))
+    expected_counts(spec)
     return replace(spec, folder=str((file.parent / spec.folder).resolve()))
+
+
+def task_values(file: Path) -> dict[str, Any]:
+    """The keys of a task's file, over those of its family where it names one with `base`."""
+    values = read_yaml(file)
+    base = values.pop("base", None)
+    if base is None:
+        return values
+    families = file.parent / "families"
+    if not isinstance(base, str) or not (families / f"{base}.yaml").is_file():
+        known = [path.stem for path in families.glob("*.yaml")]
+        raise unknown_name(f"base in {file}", str(base), known)
+    return {**read_yaml(families / f"{base}.yaml"), **values}
 
 
 def load_model(root: Path, name: str) -> ModelSpec:

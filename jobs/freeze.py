@@ -8,9 +8,12 @@ from collections.abc import Callable
 from jobs.config import Suite
 from jobs.console import say
 from jobs.suite_arguments import add_suite_arguments, suite_of
+from jobs.tokenising import tokenise_of
 from rerank.freezing import freeze, spec_identity
 from rerank.frozen import FrozenTask, current_frozen
-from rerank.store import Store
+from rerank.frozen_facts import frozen_facts
+from rerank.reporting.freeze_report import render_freeze_report
+from rerank.store import Store, json_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +32,28 @@ def freeze_tasks(
     """The suite's frozen tasks, frozen now where the store does not hold them."""
     frozen = []
     for spec in suite.tasks:
-        task = freeze(spec, store, progress)
+        task = freeze(spec, store, progress, tokenise_of(suite))
         counts = task.counts
         progress(
             f"{task.name}: {counts['queries']:,} queries, {counts['pairs']:,} candidate pairs, "
             f"{len(task.shards)} shards, fingerprint {task.fingerprint}"
         )
+        progress(f"{task.name}: what it holds: {write_freeze_report(store, task)}")
         frozen.append(task)
     return frozen
+
+
+def write_freeze_report(store: Store, task: FrozenTask) -> str:
+    """freeze_report.html and .json beside the manifest, once; the address of the page.
+
+    They are no part of the task's identity: nothing reads them back.
+    """
+    page = f"{task.folder}/freeze_report.html"
+    if not store.exists(page):
+        facts = frozen_facts(task)
+        store.write(f"{task.folder}/freeze_report.json", json_bytes(facts))
+        store.write(page, render_freeze_report(facts).encode("utf-8"))
+    return store.where(page)
 
 
 def frozen_tasks(suite: Suite, store: Store) -> list[FrozenTask]:

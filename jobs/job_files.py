@@ -35,7 +35,8 @@ def job_texts(suite: Suite, asked: Asked) -> dict[str, str]:
 
 def _suite_values(suite: Suite, model: str) -> dict[str, Any]:
     values = asdict(suite.spec)
-    values |= {"models": [model], "baseline": model, "gate": [], "cluster": ""}
+    values |= {"models": [model], "baseline": model, "gate": [], "cluster": "", "imported": []}
+    values |= {"task_overrides": {}, "variant": ""}  # the tasks' files have them applied
     values |= {"tasks": [task.name for task in suite.tasks], "store": job_store(suite)}
     return values
 

@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="strict JSON on standard output")
     parser.epilog = (
         f"{PRICE}=2.5 among the words is the price of one GPU for an hour (default: that of the "
-        "cluster's file). Figures with ~ are estimated; what they rest on stands below the table."
+        "cluster's file). Figures with ~ are estimated; what they rest on stands below the table, "
+        "and after = where measured hours come from: receipts, or `rerank measure`."
     )
 
 
@@ -125,6 +126,9 @@ def say_plan(
     )
     for source in sources:
         say(f"~ {source}")
+    for part in everything:
+        if part.hours.basis == "measured" and part.pairs_left:
+            say(f"= {part.model} on {part.task}: {part.hours.source}")
     if price is None:
         say(f"no cost: give {PRICE}=, the price of one GPU for an hour")
     for note in notes:

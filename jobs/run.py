@@ -9,7 +9,7 @@ from jobs.console import say
 from jobs.evaluate import findings_of
 from jobs.freeze import freeze_tasks
 from jobs.replay import add_retry_argument, command_of, finishing, replay_models
-from jobs.report import write_report
+from jobs.report import imported_blocks, write_report
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from jobs.tables import deltas, gate, leaderboard
 
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     suite, store = suite_of(arguments)
+    imported_blocks(suite)  # wrong files are told before anything is spent
     with finishing(command_of(arguments)):
         tasks = freeze_tasks(suite, store)
         replay_models(suite, store, tasks, retry_failed=arguments.retry_failed)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import metrics
 from rerank.errors import ConfigError, unknown_name
 from rerank.suite.slices import check_slice_names, parse_slice
-from rerank.suite.suites import BOUNDS, INTERVALS, MACRO, GateRule, SuiteSpec
+from rerank.suite.suites import (
+    BOUNDS,
+    INTERVALS,
+    MACRO,
+    GateRule,
+    ImportedResults,
+    SuiteSpec,
+)
 
 ENGINES = ("auto", "inline", "ray")
 # names become folders of the store; Korean and other letters are welcome
@@ -27,6 +35,8 @@ def check_suite(spec: SuiteSpec, file: Path) -> None:
     _check_names_of_rows(spec, file)
     for number, rule in enumerate(spec.gate, 1):
         _check_rule(rule, spec, f"{file}, gate rule {number}")
+    for number, entry in enumerate(spec.imported, 1):
+        _check_imported(entry, f"{file}, imported {number}")
     strangers = {name for rule in spec.gate for name in rule.challengers} - set(spec.models)
     if strangers:
         # models=[...] may leave a gated model out on purpose: its rules then have nothing to judge
@@ -142,6 +152,22 @@ def _check_rule(rule: GateRule, spec: SuiteSpec, where: str) -> None:
         raise ConfigError(
             f"{where}: max_cost needs price_per_hour, what one worker's machine costs an hour"
         )
+
+
+def _check_imported(entry: ImportedResults, where: str) -> None:
+    """Numbers without a protocol and a source would be read as if they were like ours."""
+    for key in ("protocol", "source"):
+        if not getattr(entry, key).strip():
+            raise ConfigError(f"{where}: {key} is empty; say it in words, readers will see them")
+    if not entry.files:
+        raise ConfigError(f"{where}: files must name at least one")
+    if not all(isinstance(name, str) for name in entry.tasks.values()):
+        raise ConfigError(f"{where}: tasks is a mapping, `published name: task of the suite`")
+    twice = [name for name, n in Counter(entry.tasks.values()).items() if n > 1]
+    if twice:
+        raise ConfigError(f"{where}: two published tasks are both called '{twice[0]}'; keep one")
+    if entry.measure:
+        _check_measure(entry.measure, Path(where))
 
 
 def _siblings(file: Path, kind: str) -> list[Path]:

@@ -74,8 +74,7 @@ def sha256_rows(rows: Iterable[Sequence[Any]]) -> str:
     """
     digest = hashlib.sha256()
     for row in rows:
-        for value in row:
-            digest.update(_field(value))
+        digest.update(b"".join([_field(value) for value in row]))
     return "sha256:" + digest.hexdigest()
 
 
@@ -83,5 +82,9 @@ def _field(value: Any) -> bytes:
     if isinstance(value, str):
         data = value.encode("utf-8")
         return b"s%d:%b" % (len(data), data)
-    data = canonical_json(value).encode("utf-8")
+    kind = type(value)
+    if kind is int or (kind is float and math.isfinite(value)):
+        data = repr(value).encode()  # as JSON writes them, in a third of the time
+    else:
+        data = canonical_json(value).encode("utf-8")
     return b"j%d:%b" % (len(data), data)

@@ -7,15 +7,27 @@ the same content, the same fingerprint and, with one Parquet writer, the same by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 import pyarrow as pa
 
-from rerank.errors import ConfigError, InputError, unknown_name
-from rerank.files.formats import Judgment, RunRow
+from rerank.analyzers import identifying_versions
+from rerank.errors import ConfigError, InputError
+from rerank.files.formats import Judgment
 from rerank.fingerprint import canonical, fingerprint, sha256_bytes
+from rerank.first_stage.candidates import (
+    Stage,
+    candidate_rows,
+    check_first_stage,
+    needs_analyzer,
+    read_first_stage_files,
+    settings_of,
+)
+from rerank.first_stage.injection import Row
+from rerank.first_stage.saved_index import CorpusIndex, index_of_corpus
+from rerank.first_stage.token_blocks import Tokenise
 from rerank.frozen import (
     CANDIDATES,
     FrozenTask,
@@ -25,66 +37,97 @@ from rerank.frozen import (
     frozen_key,
     remember,
 )
-from rerank.retrieval import BM25Index
 from rerank.schemas import table_of
-from rerank.sources import Candidate, Collection, Query, load_collection
+from rerank.sources import Collection, Query, load_collection
 from rerank.store import Store, parquet_bytes
 from rerank.tasks import TaskSpec
 
 FREEZING_VERSION = 1  # raised when the same source would give other candidates
 ROW_GROUP = 4096  # rows; bounds the memory of a reader that streams a shard
 # what a task file says without changing a candidate, a judgment or a query
-CIRCUMSTANCE = ("folder", "title", "description", "language", "licence", "shard_pairs")
+CIRCUMSTANCE = (
+    *("folder", "title", "description", "language", "licence", "shard_pairs"),
+    *("measures", "trap", "expected"),
+)
+# keys that stand in every identity; a later key does so where it is not at its default, so that
+# what was frozen before the key existed keeps its fingerprint
+ALWAYS = (
+    *("name", "source", "corpus", "queries", "qrels", "candidates", "split", "revision"),
+    *("provenance", "query_attributes", "first_stage", "run", "analyzer", "method", "k1", "b"),
+    *("depth", "inject_gold"),
+)
 
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One candidate row before it is frozen."""
-
-    candidate: Candidate
-    injected: bool
-
-
-def freeze(spec: TaskSpec, store: Store, progress: Progress = lambda message: None) -> FrozenTask:
+def freeze(
+    spec: TaskSpec,
+    store: Store,
+    progress: Progress = lambda message: None,
+    tokenise: Tokenise | None = None,
+) -> FrozenTask:
     """The frozen task of `spec`, built if the store does not hold it yet.
 
+    `tokenise` decides where a corpus is tokenised; by default on this machine's processors.
     Raises InputError for a source that is wrong and ConfigError for a spec that is.
     """
     check_spec(spec)
     progress(f"{spec.name}: reading the source")
     collection = load_collection(spec)
-    recipe = {
-        "spec": spec_identity(spec),
-        "sources": dict(sorted(collection.digests.items())),
-        "freezing_version": FREEZING_VERSION,
-    }
+    files = read_first_stage_files(spec)
+    recipe = recipe_of(spec, {**collection.digests, **files.digests})
     known = find_frozen(store, spec.name, recipe=fingerprint(recipe))
     if known is not None:
         progress(f"{spec.name}: already frozen as {known.fingerprint}")
         remember(store, known)
         return known
     queries = evaluated_queries(collection, spec)
+
+    def build_index() -> CorpusIndex:
+        progress(f"{spec.name}: index of {len(collection.documents):,} documents")
+        return index_of_corpus(
+            collection.documents,
+            spec.analyzer,
+            settings_of(spec),
+            store,
+            tokenise=tokenise,
+            progress=lambda message: progress(f"{spec.name}: {message}"),
+        )
+
     progress(f"{spec.name}: choosing candidates for {len(queries):,} queries")
-    rows = dict(candidate_rows(collection, queries, spec))
+    rows = dict(candidate_rows(Stage(spec, collection, queries, files, build_index)))
     return _write(spec, store, recipe, collection, queries, rows)
 
 
 def check_spec(spec: TaskSpec) -> None:
     """ConfigError for a value that no task can have."""
-    if spec.first_stage not in FIRST_STAGES:
-        raise unknown_name("first stage", spec.first_stage, FIRST_STAGES)
+    check_first_stage(spec)
     if spec.depth < 1 or spec.shard_pairs < 1:
         raise ConfigError(f"task '{spec.name}': depth and shard_pairs must be at least 1")
 
 
 def spec_identity(spec: TaskSpec) -> dict[str, Any]:
     """The part of a task file that can change a candidate list, a judgment or a query."""
-    everything = asdict(spec)
-    kept = {key: everything[key] for key in sorted(everything) if key not in CIRCUMSTANCE}
-    identity: dict[str, Any] = canonical(kept)  # as it reads back from the manifest
+    identity: dict[str, Any] = canonical(  # as it reads back from the manifest
+        {
+            field.name: getattr(spec, field.name)
+            for field in sorted(fields(spec), key=lambda field: field.name)
+            if field.name not in CIRCUMSTANCE
+            and (field.name in ALWAYS or getattr(spec, field.name) != field.default)
+        }
+    )
     return identity
+
+
+def recipe_of(spec: TaskSpec, digests: Mapping[str, str]) -> dict[str, Any]:
+    """All that decides a frozen task: its file, its sources by role, how its text was analysed."""
+    recipe = {
+        "spec": spec_identity(spec),
+        "sources": dict(sorted(digests.items())),
+        "freezing_version": FREEZING_VERSION,
+    }
+    versions = identifying_versions(spec.analyzer) if needs_analyzer(spec) else {}
+    return {**recipe, "analyzer_packages": versions} if versions else recipe
 
 
 def evaluated_queries(collection: Collection, spec: TaskSpec) -> dict[str, Query]:
@@ -103,122 +146,6 @@ def evaluated_queries(collection: Collection, spec: TaskSpec) -> dict[str, Query
     if not judged:
         raise InputError(f"task '{spec.name}': no query is judged; check qrels and split")
     return {key: collection.queries[key] for key in sorted(chosen, key=str.encode)}
-
-
-def candidate_rows(
-    collection: Collection, queries: dict[str, Query], spec: TaskSpec
-) -> Iterator[tuple[str, list[Row]]]:
-    """(query id, candidate rows in rank order) for every query."""
-    gold = gold_documents(collection.judgments)
-    choose = FIRST_STAGES[spec.first_stage] if collection.candidates is None else _given
-    offered = choose(collection, queries, spec, gold)
-    for query_id in queries:
-        yield query_id, offered(query_id)
-
-
-Chooser = Callable[[str], list[Row]]
-
-
-def _bm25(
-    collection: Collection, queries: dict[str, Query], spec: TaskSpec, gold: Mapping[str, set[str]]
-) -> Chooser:
-    index = BM25Index(
-        collection.documents,
-        analyzer_name=spec.analyzer,
-        method=spec.method,
-        k1=spec.k1,
-        b=spec.b,
-    )
-    documents = collection.documents
-
-    def choose(query_id: str) -> list[Row]:
-        wanted = gold.get(query_id, set()) if spec.inject_gold else set()
-        found = index.search(queries[query_id].text, spec.depth + len(wanted))
-        scored = dict(zip(found.doc_ids, found.scores.tolist(), strict=True))
-        extra = {
-            doc_id: float(found.all_scores[index.position[doc_id]])
-            for doc_id in wanted
-            if doc_id in index.position and doc_id not in scored
-        }
-        return _with_gold(scored, extra, wanted, documents, spec.depth)
-
-    return choose
-
-
-def _imported_run(
-    collection: Collection, queries: dict[str, Query], spec: TaskSpec, gold: Mapping[str, set[str]]
-) -> Chooser:
-    documents, run = collection.documents, collection.run or {}
-
-    def choose(query_id: str) -> list[Row]:
-        wanted = gold.get(query_id, set()) if spec.inject_gold else set()
-        ordered = _best_first(run.get(query_id, []))
-        scored: dict[str, float | None] = {row.doc_id: row.score for row in ordered}
-        unknown = [doc_id for doc_id in scored if doc_id not in documents]
-        if unknown:
-            raise InputError(
-                f"task '{spec.name}': the run lists document '{unknown[0]}' for query "
-                f"'{query_id}', which the corpus does not hold; use the run's own corpus"
-            )
-        extra: dict[str, float | None] = dict.fromkeys(
-            sorted(wanted & documents.keys() - scored.keys(), key=str.encode, reverse=True)
-        )
-        return _with_gold(scored, extra, wanted, documents, spec.depth)
-
-    return choose
-
-
-def _best_first(rows: list[RunRow]) -> list[RunRow]:
-    """Score descending, then document id descending by UTF-8 bytes (trec_eval's rule)."""
-    by_id = sorted(rows, key=lambda row: row.doc_id.encode("utf-8"), reverse=True)
-    return sorted(by_id, key=lambda row: -row.score)
-
-
-def _given(
-    collection: Collection, queries: dict[str, Query], spec: TaskSpec, gold: Mapping[str, set[str]]
-) -> Chooser:
-    if spec.inject_gold:
-        raise ConfigError(
-            f"task '{spec.name}': inject_gold needs a corpus; frozen candidates are kept as given"
-        )
-    lists = collection.candidates or {}
-    return lambda query_id: [Row(candidate, injected=False) for candidate in lists[query_id]]
-
-
-def _with_gold(
-    scored: Mapping[str, float | None],
-    extra: Mapping[str, float | None],
-    wanted: set[str],
-    documents: Mapping[str, str],
-    depth: int,
-) -> list[Row]:
-    """The top `depth` that are not gold, with the gold where its own score puts it.
-
-    `scored` is best first. A gold document that the first stage did not retrieve stands last,
-    behind everything it did retrieve, so candidate order never favours an injected document.
-    Without injection `wanted` is empty and this is the plain top `depth`.
-    """
-    plain = set(list(scored)[:depth])
-    others = [doc_id for doc_id in scored if doc_id not in wanted][:depth]
-    kept = set(others) | wanted
-    order = [doc_id for doc_id in scored if doc_id in kept]
-    order += sorted(extra, key=lambda doc_id: (extra[doc_id] or 0.0, doc_id.encode()), reverse=True)
-    return [
-        Row(
-            Candidate(doc_id, documents[doc_id], rank, scored.get(doc_id, extra.get(doc_id))),
-            injected=doc_id in wanted and doc_id not in plain,
-        )
-        for rank, doc_id in enumerate(order, 1)
-    ]
-
-
-def gold_documents(judgments: list[Judgment]) -> dict[str, set[str]]:
-    """Query id -> ids of its relevant (grade at least 1) documents."""
-    gold: dict[str, set[str]] = {}
-    for row in judgments:
-        if row.grade >= 1:
-            gold.setdefault(row.query_id, set()).add(row.doc_id)
-    return gold
 
 
 def _write(
@@ -370,6 +297,3 @@ def _counts(
         "queries_without_candidates": sum(not found for found in rows.values()),
         "empty_documents": sum(not text for text in known.values()),
     }
-
-
-FIRST_STAGES = {"bm25": _bm25, "run": _imported_run}

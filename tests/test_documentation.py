@@ -14,7 +14,7 @@ from rerank.analyzers import ANALYZERS
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
 from rerank.sources import SOURCES
-from rerank.suite.suites import GateRule, SuiteSpec
+from rerank.suite.suites import GateRule, ImportedResults, SuiteSpec
 from rerank.tasks import TaskSpec
 from tests.conftest import ROOT
 
@@ -40,7 +40,7 @@ def test_every_verb_has_an_example_in_the_readme() -> None:
 def test_every_name_and_key_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     """Measures, adapters with their keys, sources, analyzers, and the keys of all YAML files."""
     text = helps(capsys)
-    kinds = [TaskSpec, ModelSpec, SuiteSpec, GateRule, ClusterSpec]
+    kinds = [TaskSpec, ModelSpec, SuiteSpec, GateRule, ImportedResults, ClusterSpec]
     kinds += [adapter.params for adapter in ADAPTERS.values()]
     keys = {field.name for kind in kinds for field in fields(kind)} - {"params"}
     names = {*METRICS, *ADAPTERS, *SOURCES, *ANALYZERS, *keys}

@@ -72,6 +72,11 @@ def read_result(path: Path) -> dict[str, Any]:
     """An MTEB result file, its NaN and infinities as null; InputError names file and field."""
     result: dict[str, Any] = without_nan(read_json(path))
     checked_text(json.dumps(result, ensure_ascii=False), str(path))
+    return checked_result(result, path)
+
+
+def checked_result(result: dict[str, Any], path: Path) -> dict[str, Any]:
+    """`result` if it is laid out as mteb writes it; InputError names file and field."""
     if not isinstance(result.get("task_name"), str):
         raise InputError(
             f"{path}, field 'task_name': is {result.get('task_name')!r:.40}, must be a text; name "
@@ -133,6 +138,14 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nan(item) for item in value]
     return value
+
+
+def measure_of(key: str) -> str | None:
+    """mteb's metric key as `metrics` names the measure (ndcg_at_10: nDCG@10); None for another."""
+    name, at, cutoff = key.rpartition("_at_")
+    if not at or name not in MEASURES or not cutoff.isascii() or not cutoff.isdigit():
+        return None
+    return f"{MEASURES[name]}@{int(cutoff)}" if int(cutoff) else None
 
 
 def measure_names() -> list[str]:

@@ -5,6 +5,13 @@ from __future__ import annotations
 from rerank.reporting import markdown
 from rerank.reporting.charts import Scale, axis, interval_row, scale_of
 from rerank.reporting.gate import failed_sentences, gate_html, gate_sentence, gate_table
+from rerank.reporting.imported import (
+    imported_html,
+    imported_markdown,
+    imported_measure_rows,
+    imported_rows,
+    imported_sentence,
+)
 from rerank.reporting.markup import Markup, bullets, chip, details, element, join, paragraph
 from rerank.reporting.schema import MACRO, Interval, Report, Result
 from rerank.reporting.selection import (
@@ -48,6 +55,7 @@ def verdict_html(report: Report) -> Markup:
             bullets(report["warnings"], class_="warnings"),
             *boards,
             paragraph(interval_note(report), class_="fine"),
+            imported_html(report),
         ]
     )
 
@@ -61,6 +69,7 @@ def verdict_markdown(report: Report) -> str:
         markdown.bullets(f"Note: {warning}" for warning in report["warnings"]),
         *boards,
         markdown.paragraph(interval_note(report)),
+        imported_markdown(report),
     )
 
 
@@ -71,6 +80,7 @@ def _board_html(report: Report, place: str) -> Markup:
             paragraph(leader_sentence(report, place), class_="headline"),
             paragraph(mixed) if (mixed := mixed_judgments(report, place)) else None,
             html_table(leaderboard_table(report, place)),
+            paragraph(told, class_="fine") if (told := imported_sentence(report, place)) else None,
             details("All measures", html_table(measures_table(report, place))),
         ]
     )
@@ -83,6 +93,7 @@ def _board_markdown(report: Report, place: str) -> str:
         markdown.paragraph(leader_sentence(report, place)),
         markdown.paragraph(mixed_judgments(report, place)),
         markdown_table(leaderboard_table(report, place)),
+        markdown.paragraph(imported_sentence(report, place)),
         markdown_table(measures_table(report, place)),
     )
 
@@ -181,7 +192,7 @@ def leaderboard_table(report: Report, place: str) -> Table:
     rows = [
         _leader_row(report, result, scale, weighted=weighted, ranks=standing) for result in results
     ]
-    return Table(tuple(columns), rows)
+    return Table(tuple(columns), [*rows, *imported_rows(report, place, columns)])
 
 
 def _scale(results: list[Result]) -> Scale:
@@ -281,7 +292,7 @@ def measures_table(report: Report, place: str) -> Table:
         )
         for leader in ranked(report, place)
     ]
-    return Table(columns, rows)
+    return Table(columns, [*rows, *imported_measure_rows(report, place, columns)])
 
 
 def _measure_cell(report: Report, leader: Result, measure: str) -> Cell:

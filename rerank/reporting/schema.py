@@ -273,6 +273,37 @@ class Environment(TypedDict):
     rows: list[list[str]]  # [what, value]
 
 
+class ImportedColumn(TypedDict):
+    name: str  # as it was published
+    task: str | None  # the suite's task that it stands for
+
+
+class ImportedRow(TypedDict):
+    model: str
+    values: dict[str, dict[str, float | None]]  # measure -> published name -> value
+    mean: dict[str, float | None]  # measure -> mean over all columns; null where one is missing
+
+
+class Imported(TypedDict):
+    """Published results of one protocol: shown, never compared query by query."""
+
+    protocol: str
+    source: str
+    measures: list[str]
+    columns: list[ImportedColumn]
+    rows: list[ImportedRow]
+    facts: list[str]
+    notes: list[str]
+
+
+class Efficiency(TypedDict):
+    """What is on file of cost: see `rerank.efficiency.facts`."""
+
+    frontier: dict[str, Any] | None  # as `rerank frontier` wrote it
+    measured: list[dict[str, Any]]  # the newest record of `rerank measure` for each run
+    notes: list[str]
+
+
 class Report(TypedDict):
     schema: int
     suite: Suite
@@ -287,5 +318,7 @@ class Report(TypedDict):
     comparisons: list[Comparison]  # of every measure
     macro_comparisons: NotRequired[list[MacroComparison]]
     gate: Gate
+    imported: NotRequired[list[Imported]]  # published results, an entry a protocol
+    efficiency: NotRequired[Efficiency]
     environment: Environment
     warnings: list[str]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rerank.reporting.ceiling import ceiling_html, ceiling_markdown
 from rerank.reporting.comparisons import comparisons_html, comparisons_markdown
 from rerank.reporting.diagnostics import diagnostics_html, diagnostics_markdown
+from rerank.reporting.efficiency import efficiency_html, efficiency_markdown
 from rerank.reporting.identity import (
     conventions_html,
     conventions_markdown,
@@ -37,6 +38,7 @@ SECTIONS: dict[str, Section] = {
     "ceiling": Section("Candidates and ceiling", ceiling_html, ceiling_markdown),
     "comparisons": Section("Comparisons", comparisons_html, comparisons_markdown),
     "slices": Section("Slices", slices_html, slices_markdown),
+    "efficiency": Section("Efficiency", efficiency_html, efficiency_markdown),
     "tasks": Section("Tasks and frozen data", tasks_html, tasks_markdown),
     "systems": Section("Systems and recipes", systems_html, systems_markdown),
     "diagnostics": Section("Diagnostics", diagnostics_html, diagnostics_markdown),

@@ -1,8 +1,9 @@
-"""What a run took, from its receipts: seconds a query and worker seconds in all.
+"""What a run took, measured or from its receipts: seconds a query and worker seconds in all.
 
-A receipt's seconds are those of one shard. They are the latency of a request only where a shard is
-one query (a task frozen with `shard_pairs: 1`, replayed): in a bigger shard queries share batches.
-Whatever was not measured whole has no figure here, but the reason why.
+`rerank measure` times requests one by one. A receipt's seconds are those of one shard: the latency
+of a request only where a shard is one query (a task frozen with `shard_pairs: 1`, replayed), since
+in a bigger shard queries share batches. Whatever was not measured whole has no figure here, but the
+reason why.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rerank.efficiency.results import newest
 from rerank.runs import Run
 
 TIMES = ("started", "finished", "report", "deaths")  # of a receipt
@@ -22,16 +24,23 @@ class NotMeasured(Exception):  # noqa: N818  (it is a state, not a mistake)
 
 
 def p95_latency(run: Run) -> tuple[float, int]:
-    """95th percentile of the seconds a query took (reading its input and forwarding), and n.
+    """95th percentile of the seconds a query took, and n.
 
-    NotMeasured where shards hold several queries, or a shard was not scored in one go.
+    Of the requests of one client with all candidates where `rerank measure` timed them; else of the
+    receipts (reading a query's input and forwarding). NotMeasured where there is no measurement,
+    and shards hold several queries or a shard was not scored in one go.
     """
-    receipts = _timed_receipts(run)
+    record = newest(run.store, run.task.name, run.model, run.fingerprint)
+    for found in record["latency"] if record is not None and record["depth"] is None else ():
+        if found["load"]["concurrency"] == 1 and found["n"] and not found["unanswered"]:
+            return float(found["latency"]["p95"]["value"]), int(found["n"])
+    receipts = timed_receipts(run)
     queries = [shard.queries for shard in run.task.shards]
     if max(queries, default=0) != 1:
         raise NotMeasured(
             "shards hold several queries, which share their batches; freeze the task with "
-            "`shard_pairs: 1`, replay, and every query is timed on its own"
+            "`shard_pairs: 1`, replay, and every query is timed on its own; or time requests with "
+            "`rerank measure`"
         )
     seconds = [
         receipt["report"]["seconds_encode"] + receipt["report"]["seconds_forward"]
@@ -46,7 +55,7 @@ def cost_per_thousand(run: Run, price_per_hour: float) -> tuple[float, int]:
     Worker seconds are a shard's whole time: reading, encoding, forwarding, writing. NotMeasured
     where a shard was not scored in one go, or where a server was asked, which has its own bill.
     """
-    receipts = _timed_receipts(run)
+    receipts = timed_receipts(run)
     if any("requests" in receipt["report"].get("counts", {}) for receipt in receipts):
         raise NotMeasured(
             "its server sends its own bill, which a worker's hours say nothing about; leave it out "
@@ -57,8 +66,9 @@ def cost_per_thousand(run: Run, price_per_hour: float) -> tuple[float, int]:
     return 1000 * seconds / queries * price_per_hour / 3600, queries
 
 
-def _timed_receipts(run: Run) -> Sequence[dict[str, Any]]:
-    """Receipts whose times are those of the whole shard."""
+def timed_receipts(run: Run) -> Sequence[dict[str, Any]]:
+    """Receipts whose times are those of the whole shard; NotMeasured where there is none, or one
+    has no times or those of a part."""
     receipts = run.receipts()
     if not receipts:
         raise NotMeasured("there are no receipts; replay the run")

@@ -1,15 +1,17 @@
 """What a suite would take, before anything is spent: pairs, tokens, hours and money.
 
-Every figure says what it rests on: `measured` in receipts of the same model on the same task,
-`estimated` from something stated beside it, or `unknown`. Nothing is frozen, fetched or scored.
+Every figure says what it rests on: `measured` in receipts of the same model on the same task, or in
+pairs per second that `rerank measure` found for both; `estimated` from something stated beside it,
+or `unknown`. Nothing is frozen, fetched or scored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rerank.efficiency.results import best_curve, newest_of_model
 from rerank.frozen import FrozenTask
 from rerank.models.adapters import ADAPTERS
 from rerank.records import ModelSpec
@@ -92,6 +94,16 @@ class Speed:
         )
 
 
+@dataclass(frozen=True)
+class Pace:
+    """What `rerank measure` found of a model on one task: forwards alone, at the fastest batch
+    size. source: the key of the record in the store."""
+
+    pairs_per_second: float
+    tokens_per_second: float
+    source: str
+
+
 def plan_model(
     store: Store,
     tasks: Sequence[FrozenTask],
@@ -101,18 +113,24 @@ def plan_model(
 ) -> list[Part]:
     """One part a task. `runs` None where the model's identity cannot be told here: all is left."""
     speeds = {task.name: speed_of(store, task.name, model) for task in tasks}
+    paces = {task.name: pace for task in tasks if (pace := pace_of(store, task.name, model))}
     known = {} if runs is None else {run_.task.name: run_ for run_ in runs}
-    return [_part(task, model, known.get(task.name), machine, speeds) for task in tasks]
+    return [_part(task, model, known.get(task.name), machine, speeds, paces) for task in tasks]
 
 
 def _part(
-    task: FrozenTask, model: ModelSpec, run_: Run | None, machine: Machine, speeds: dict[str, Speed]
+    task: FrozenTask,
+    model: ModelSpec,
+    run_: Run | None,
+    machine: Machine,
+    speeds: dict[str, Speed],
+    paces: dict[str, Pace],
 ) -> Part:
     shards = task.shards
     left = shards if run_ is None else run_.missing()
     pairs = sum(shard.rows for shard in left)
     tokens = tokens_of(task, model, pairs, sum(s.characters for s in left), speeds[task.name])
-    hours = hours_of(model, pairs, tokens, speeds, task.name, machine)
+    hours = hours_of(model, pairs, tokens, speeds, task.name, machine, paces)
     gpu_hours = (
         _scaled(hours, model.num_gpus) if on_gpu(model) else Figure(0.0, MEASURED, "needs no GPU")
     )
@@ -166,19 +184,31 @@ def hours_of(
     speeds: dict[str, Speed],
     task: str,
     machine: Machine,
+    paces: Mapping[str, Pace] | None = None,
 ) -> Figure:
-    """Hours of one worker; measured on the task, else from the model's speed on other tasks, else
-    from its parameters: 2 x parameters x tokens / (peak x utilisation x its GPUs). That counts
-    embedding tables too, which forward nothing: half of a small multilingual encoder.
+    """Hours of one worker: by its receipts on the task, which hold all that a shard takes; else by
+    its measured pairs per second on it, forwards alone; else by the receipts, or the measured
+    tokens per second, of other tasks; else by its parameters: 2 x parameters x tokens / (peak x
+    utilisation x its GPUs). That counts embedding tables too, which forward nothing: half of a
+    small multilingual encoder.
     """
     own, elsewhere = speeds[task], sum(speeds.values(), Speed())
+    measured = paces or {}
     if not pairs:
         return Figure(0.0, MEASURED, "nothing left")
     if own.pairs and own.seconds:
         return Figure(pairs * own.seconds / own.pairs / 3600, MEASURED, "speed of its receipts")
+    if task in measured:
+        pace = measured[task]
+        source = f"{pace.pairs_per_second:,.1f} pairs/s measured, forwards alone ({pace.source})"
+        return Figure(pairs / pace.pairs_per_second / 3600, MEASURED, source)
     if elsewhere.tokens and elsewhere.seconds and tokens.value is not None:
         hours = tokens.value * elsewhere.seconds / elsewhere.tokens / 3600
         return Figure(hours, ESTIMATED, "its tokens a second on other tasks")
+    if measured and tokens.value is not None:
+        other, pace = min(measured.items(), key=lambda item: item[1].tokens_per_second)
+        source = f"{pace.tokens_per_second:,.0f} tokens/s measured on {other} ({pace.source})"
+        return Figure(tokens.value / pace.tokens_per_second / 3600, ESTIMATED, source)
     if not on_gpu(model):
         return Figure(None, UNKNOWN, "no receipt of it on CPUs")
     if model.parameters is None or tokens.value is None:
@@ -209,6 +239,20 @@ def speed_of(store: Store, task: str, model: ModelSpec) -> Speed:
                 seconds = receipt["finished"] - receipt["started"]
                 found += Speed(receipt["rows"], receipt["tokens"], seconds)
     return found
+
+
+def pace_of(store: Store, task: str, model: ModelSpec) -> Pace | None:
+    """The slowest of what a model of this name was measured with on its kind of device: of several
+    recipes it is not known here which one is planned. None where nothing was measured."""
+    found = []
+    for record in newest_of_model(store, task, model.name):
+        curve = best_curve(record)
+        here = record["conditions"]["machine"].get("device") == "cuda"
+        if curve is not None and here == on_gpu(model):
+            best, key = curve["best"], f"efficiency/{task}/{model.name}/{record['run']}"
+            source = f"{key}/{record['id']}.json"
+            found.append(Pace(best["pairs_per_second"], best["tokens_per_second"], source))
+    return min(found, key=lambda pace: pace.pairs_per_second, default=None)
 
 
 def _receipts(store: Store, folder: str) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rerank.ledger import MAX_DEATHS
 
@@ -38,6 +39,25 @@ class GateRule:
 
 
 @dataclass(frozen=True)
+class ImportedResults:
+    """Published scores that the report shows beside the replayed ones, marked as imported.
+
+    They are values without pairs: no interval, rank, delta or test, and no mean with tasks that
+    they lack. What was published under another protocol is another entry, never the same.
+    """
+
+    files: tuple[str, ...]  # relative to the suite's file; patterns as in results/*.json
+    protocol: str  # how they were made: first stage, depth, gold injected or not, tool and version
+    source: str  # where they were published
+    tasks: dict[str, str] = field(default_factory=dict)  # published name -> task of the suite
+    measure: str = ""  # of a table that has no column `measure`; default: the suite's primary
+    model: str = ""  # of mteb results without a model_meta.json beside them
+    stage: str = ""  # of files that hold several, as stage1 and stage2
+    ignored: tuple[str, ...] = ()  # columns of a table that are no task
+    mean: str = ""  # the column of published means: checked against the rows
+
+
+@dataclass(frozen=True)
 class SuiteSpec:
     """One suite as its YAML file states it (configs/suites/NAME.yaml)."""
 
@@ -47,7 +67,12 @@ class SuiteSpec:
     baseline: str = "first_stage"
     title: str = ""
     description: str = ""
+    # keys of every task that this suite sets (inject_gold, depth ...); such a task is another one
+    # and is named TASK.VARIANT, so that its numbers stand beside no other's
+    task_overrides: dict[str, Any] = field(default_factory=dict)
+    variant: str = ""
 
+    analyzers: tuple[str, ...] = ()  # compared by `rerank stage1`; default: each task's own
     measures: tuple[str, ...] = ("nDCG@10", "RR@10", "AP", "P@5", "R@5", "Success@1")
     primary: str = "nDCG@10"
     # attributes of queries or judgments, rows of COMPUTED_SLICES, crossings (language*intent)
@@ -66,6 +91,7 @@ class SuiteSpec:
     effect: float = 0.01  # the delta that matters: the queries needed to find it are told
     worst: int = 10  # regressions shown a challenger
     gate: tuple[GateRule, ...] = ()
+    imported: tuple[ImportedResults, ...] = ()  # published results, shown and never compared
 
     store: str = "store"
     engine: str = "auto"  # auto | inline | ray

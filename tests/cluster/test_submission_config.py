@@ -13,7 +13,7 @@ import pytest
 
 from cluster.shipping import PACKAGES, check_size, fill_package
 from jobs.config import load_cluster, load_model, load_suite
-from jobs.freeze import frozen_tasks
+from jobs.freeze import freeze_tasks, frozen_tasks
 from jobs.job_files import job_command, job_texts
 from jobs.replay import runs_of
 from jobs.submissions import (
@@ -256,6 +256,19 @@ def test_a_job_gets_what_was_asked_for_as_files(tmp_path: Path) -> None:
         "'/opt/my env/py' -s -m jobs replay configs/suites/s.yaml 'models=[\"m\"]' "
         "cluster=auto workers=3 --retry-failed"
     )
+
+
+def test_tasks_that_a_suite_varies_travel_as_they_are(tmp_path: Path) -> None:
+    """What the suite sets for its tasks is in their files, and is not applied to them twice."""
+    varied = ["task_overrides={depth: 7}", "variant=deep"]
+    words = [*write_suite(tmp_path), *varied, "cluster=c", "models=[overlap]"]
+    write(tmp_path, "clusters/c", **REMOTE, device="cpu", dtype="float32", attention="sdpa")
+    suite, store, _ = submission_suite(asked_suite(words))
+    (asked,) = asked_of(suite, store, freeze_tasks(suite, store))
+    folder = fill_package(tmp_path / "package", job_texts(suite, asked), with_code=False)
+    shipped = load_suite(folder / "configs/suites/s.yaml", ["cluster=auto"])
+    assert [(task.name, task.depth) for task in shipped.tasks] == [("tiny.deep", 7)]
+    assert shipped.tasks == suite.tasks
 
 
 def test_code_travels_without_data(tmp_path: Path) -> None:

@@ -1,17 +1,12 @@
-"""Where a task comes from: BEIR folders, TREC files, frozen-candidate JSONL. `SOURCES` lists them.
-
-A source reads; it decides nothing. Texts are kept byte for byte: no Unicode normalisation, no
-strip. A document with a title is `title + " " + text`, the BEIR reading for rerankers.
-"""
+"""Tasks in files: BEIR folders, TREC files with a corpus, and frozen-candidate JSONL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rerank.errors import InputError, unknown_name
+from rerank.errors import InputError
 from rerank.files.formats import (
     Judgment,
     RunRow,
@@ -27,52 +22,13 @@ from rerank.files.formats import (
 from rerank.files.qrels_files import read_qrels
 from rerank.files.run_files import read_run
 from rerank.fingerprint import sha256_bytes, sha256_file
+from rerank.sources.collection import Candidate, Collection, Query
 from rerank.tasks import TaskSpec
 
 QUERY_ID = ("query_id", "qid", "_id", "id")
 MAX_RANK = 2**24  # first_stage scores are -rank in fp32, exact below this
 MAX_WEIGHT = 1e12  # traffic of one query; sums of weights stay exact enough
 DOC_ID = ("document_id", "doc_id", "docid", "_id", "id")
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query's text with its traffic weight and slice attributes."""
-
-    query_id: str
-    text: str
-    weight: float = 1.0
-    attributes: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One document that the first stage offers for a query, with the text a model sees."""
-
-    doc_id: str
-    text: str
-    rank: int
-    score: float | None
-
-
-@dataclass(frozen=True)
-class Collection:
-    """All a task's source holds. `candidates` is set where the source brings its own lists."""
-
-    queries: dict[str, Query]
-    documents: dict[str, str]
-    judgments: list[Judgment]
-    candidates: dict[str, list[Candidate]] | None = None
-    run: dict[str, list[RunRow]] | None = None
-    digests: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-
-
-def load_collection(spec: TaskSpec) -> Collection:
-    """Read the source that the task names; ConfigError lists the known ones."""
-    if spec.source not in SOURCES:
-        raise unknown_name("source", spec.source, SOURCES)
-    return SOURCES[spec.source](spec)
 
 
 def read_beir(spec: TaskSpec) -> Collection:
@@ -90,7 +46,7 @@ def read_beir(spec: TaskSpec) -> Collection:
         queries=read_queries(files["queries"], spec.query_attributes),
         documents=documents,
         judgments=read_qrels(files["qrels"], spec.provenance),
-        run=_by_query(read_run(files["run"])) if "run" in files else None,
+        run=by_query(read_run(files["run"])) if "run" in files else None,
         digests={role: file_digest(path) for role, path in files.items()},
         notes={"null_documents": nulls},
     )
@@ -314,15 +270,9 @@ def run_file(spec: TaskSpec) -> Path:
     return Path(spec.folder) / spec.run
 
 
-def _by_query(rows: list[RunRow]) -> dict[str, list[RunRow]]:
+def by_query(rows: list[RunRow]) -> dict[str, list[RunRow]]:
+    """Query id -> its rows, in file order."""
     grouped: dict[str, list[RunRow]] = {}
     for row in rows:
         grouped.setdefault(row.query_id, []).append(row)
     return grouped
-
-
-SOURCES: dict[str, Callable[[TaskSpec], Collection]] = {
-    "beir": read_beir,
-    "trec": read_trec,
-    "frozen_jsonl": read_frozen_jsonl,
-}

@@ -1,0 +1,1 @@
+"""What a configuration costs: pairs per second, latency, conditions, and the frontier."""
