@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "evaluate": "turn scores into measures, per query and on average",
     "compare": "paired deltas against the baseline, slices and the release gate",
     "report": "write report.html, report.md and report.json",
+    "leaderboard": "look at a store in the browser: systems, slices, queries, runs; or as files",
     "export": "write scores and judgments for other tools: TREC, ranx, BEIR, MTEB",
     "score-run": "measures of anyone's run files against qrels; nothing frozen, no suite",
     "significance": "intervals, paired tests and corrections from files of per-query values",

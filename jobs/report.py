@@ -11,14 +11,13 @@ from jobs.config import Suite
 from jobs.console import say
 from jobs.evaluate import findings_of
 from jobs.freeze import frozen_tasks
-from jobs.results import published_scores
+from jobs.results import imported_blocks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from rerank.circumstances import describe_process
 from rerank.efficiency.facts import efficiency_facts
 from rerank.reporting import latex_tables, markdown_tables, render_html, render_markdown
 from rerank.store import Store, json_bytes
-from rerank.suite.findings import Findings, compared_measures
-from rerank.suite.imported import imported_block
+from rerank.suite.findings import Findings
 from rerank.suite.summary import document
 
 
@@ -46,21 +45,6 @@ def write_report(suite: Suite, store: Store, findings: Findings) -> str:
     store.write(f"{folder}/tables.tex", latex_tables(report).encode("utf-8"))
     store.write(f"{folder}/tables.md", markdown_tables(report).encode("utf-8"))
     return store.where(f"{folder}/report.html")
-
-
-def imported_blocks(suite: Suite) -> list[dict[str, Any]]:
-    """The suite's published results, read from their files; InputError, ConfigError where wrong."""
-    measures = compared_measures(suite.spec)
-    return [
-        imported_block(
-            entry,
-            published_scores(entry, suite.spec.primary),
-            [task.name for task in suite.tasks],
-            measures,
-            f"suite '{suite.spec.name}', imported {number}",
-        )
-        for number, entry in enumerate(suite.spec.imported, 1)
-    ]
 
 
 def environment(findings: Findings) -> list[tuple[str, str]]:

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.config import Suite
 from jobs.console import say
 from jobs.tables import number, table
 from rerank.errors import ConfigError, InputError
 from rerank.files.mteb_results import read_result, result_rows, strict_json
 from rerank.files.published_results import PublishedScore, is_mteb_result, read_published
 from rerank.store import Store
-from rerank.suite.imported import column_labels, plain_mean
+from rerank.suite.findings import compared_measures
+from rerank.suite.imported import column_labels, imported_block, plain_mean
 from rerank.suite.suites import ImportedResults
 
 
@@ -157,3 +159,18 @@ def listing(rows: list[dict[str, Any]]) -> str:
     names = ["task_name", "hf_subset", "split"] + (["file"] if several else [])
     cells = [[*(str(row[name]) for name in names), number(row["main_score"])] for row in rows]
     return table(["task", *names[1:], "main_score"], cells)
+
+
+def imported_blocks(suite: Suite) -> list[dict[str, Any]]:
+    """The suite's published results, read from their files; InputError, ConfigError where wrong."""
+    measures = compared_measures(suite.spec)
+    return [
+        imported_block(
+            entry,
+            published_scores(entry, suite.spec.primary),
+            [task.name for task in suite.tasks],
+            measures,
+            f"suite '{suite.spec.name}', imported {number}",
+        )
+        for number, entry in enumerate(suite.spec.imported, 1)
+    ]

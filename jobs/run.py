@@ -9,7 +9,8 @@ from jobs.console import say
 from jobs.evaluate import findings_of
 from jobs.freeze import freeze_tasks
 from jobs.replay import add_retry_argument, command_of, finishing, replay_models
-from jobs.report import imported_blocks, write_report
+from jobs.report import write_report
+from jobs.results import imported_blocks
 from jobs.suite_arguments import add_suite_arguments, suite_of
 from jobs.tables import deltas, gate, leaderboard
 

@@ -135,7 +135,9 @@ def _dot(x: LogScale, y: Scale, dot: Dot) -> list[Content]:
     title = element("title", dot.says)
     marks.append(element("circle", title, cx=at, cy=height, r=4.5, class_=dot.tone or "dot"))
     if dot.label:
-        marks.append(element("text", dot.label, x=at, y=height - 7, dx=4))
+        last = x.percent(dot.x) > 80  # a name to its right would leave the picture
+        dx, anchor = (-6, "end") if last else (4, "start")
+        marks.append(element("text", dot.label, x=at, y=height - 7, dx=dx, text_anchor=anchor))
     return marks
 
 

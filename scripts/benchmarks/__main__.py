@@ -13,6 +13,7 @@ BENCHMARKS = {
     "models": "pairs/s of the adapters over sentence-transformers' CrossEncoder; goals 1.0 and 1.5",
     "scale": "pairs/s of 1 to 16 workers over linear; the driver's memory and start; goal 0.9",
     "replay": "pairs/s of `rerank replay` end to end over CrossEncoder.predict; goals 1.0 and 1.5",
+    "leaderboard": "seconds to the leaderboard's first page and of its interactions; goals 3 and 1",
     "latency": "the latency harness in real time over queueing arithmetic; goal: errors below 0.1",
     "metrics": "measures over pytrec_eval, bootstrap over scipy, peak memory; goals 5, 10 and 10",
     "stage1": "tokens/s of all cores over one, peak GiB, retrieval over bm25s; goals 1.7, 16 and 1",

@@ -1,0 +1,1 @@
+"""The leaderboard app: screens in Streamlit over views, which are pure functions of aggregates."""

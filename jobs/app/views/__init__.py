@@ -1,0 +1,1 @@
+"""What the app shows, as tables and figures; nothing here knows of a browser."""
