@@ -7,7 +7,7 @@ the same content, the same fingerprint and, with one Parquet writer, the same by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -96,7 +96,22 @@ def freeze(
 
     progress(f"{spec.name}: choosing candidates for {len(queries):,} queries")
     rows = dict(candidate_rows(Stage(spec, collection, queries, files, build_index)))
+    _tell_empty(spec, rows, progress)
     return _write(spec, store, recipe, collection, queries, rows)
+
+
+def _tell_empty(spec: TaskSpec, rows: Mapping[str, Sequence[Row]], progress: Progress) -> None:
+    """InputError where nothing was found at all; a word about queries without a candidate."""
+    empty = [query_id for query_id, found in rows.items() if not found]
+    if len(empty) == len(rows):
+        raise InputError(
+            f"task '{spec.name}': no query has a candidate; check that first stage, analyzer and "
+            "queries belong to this corpus"
+        )
+    if empty:
+        progress(
+            f"{spec.name}: {len(empty):,} queries have no candidate and score 0, first '{empty[0]}'"
+        )
 
 
 def check_spec(spec: TaskSpec) -> None:

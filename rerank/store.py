@@ -100,7 +100,9 @@ class Store:
             yield
         except FileNotFoundError:
             if verb == "write":
-                raise RerankError(self._refusal(verb, key, "its folder went away")) from None
+                raise RerankError(
+                    self._refusal(verb, key, "its folder is not there, or went away")
+                ) from None
             raise
         except OSError as error:
             raise RerankError(self._refusal(verb, key, error.strerror or str(error))) from error

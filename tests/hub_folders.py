@@ -212,7 +212,7 @@ def public_health_qa(language: str = "korean") -> Tables:
         "source": ["CDC"] * 4,
         "url": [""] * 4,
         "question": ["마스크를 써야 하나요", "열이 나면", "기침이 나면", "빈 답"],
-        "answer": ["네, 쓰세요", "집에 머무세요", "집에 머무세요", None],
+        "answer": ["네, 마스크를 쓰세요", "집에 머무세요", "집에 머무세요", None],
     }
     return {(language, "test"): pa.table(columns), ("english", "test"): pa.table(columns)}
 

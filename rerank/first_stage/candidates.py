@@ -80,12 +80,7 @@ def check_first_stage(spec: TaskSpec) -> None:
         raise unknown_name("first stage", spec.first_stage, FIRST_STAGES)
     if spec.gold_rule not in GOLD_RULES:
         raise unknown_name(f"gold_rule of task '{spec.name}'", spec.gold_rule, GOLD_RULES)
-    needed = {"ids": ("ids", spec.ids), "hybrid": ("fused_runs", spec.fused_runs)}
-    key, value = needed.get(spec.first_stage, ("", "none"))
-    if not value:
-        raise ConfigError(
-            f"task '{spec.name}': first_stage: {spec.first_stage} needs {key}: in its YAML"
-        )
+    _check_lists(spec)
     if spec.first_stage == "hybrid" and (spec.rrf_k < 0 or spec.rrf_depth < spec.depth):
         raise ConfigError(
             f"task '{spec.name}': rrf_k is from 0, and rrf_depth at least depth ({spec.depth})"
@@ -93,6 +88,19 @@ def check_first_stage(spec: TaskSpec) -> None:
     if needs_analyzer(spec):
         analyzer_kind(spec.analyzer)
         settings_of(spec).check()
+
+
+def _check_lists(spec: TaskSpec) -> None:
+    """A first stage has the files that it reads, and no other's, which nobody would look at."""
+    for stage, key in (("run", "run"), ("ids", "ids"), ("hybrid", "fused_runs")):
+        named = bool(getattr(spec, key))
+        if named and spec.first_stage != stage:
+            raise ConfigError(
+                f"task '{spec.name}': first_stage: {spec.first_stage} does not read {key}:; "
+                f"remove it, or set first_stage: {stage}"
+            )
+        if not named and spec.first_stage == stage and stage != "run":
+            raise ConfigError(f"task '{spec.name}': first_stage: {stage} needs {key}: in its YAML")
 
 
 def settings_of(spec: TaskSpec) -> BM25Settings:

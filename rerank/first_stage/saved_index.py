@@ -153,7 +153,7 @@ def load_index(store: Store, folder: str) -> BM25Index | None:
     FrozenDataError where a file is missing or differs from its digest.
     """
     facts = store.read_record(f"{folder}/index.json", {"identity", "documents", "files"})
-    if facts is None:
+    if facts is None or not isinstance(facts["files"], dict) or type(facts["documents"]) is not int:
         return None
     key = f"{folder}/vocabulary.parquet"
     data = _checked(store, key, facts["files"].get("vocabulary.parquet"))

@@ -42,9 +42,12 @@ def read_beir(spec: TaskSpec) -> Collection:
     if spec.first_stage == "run":
         files["run"] = run_file(spec)
     documents, nulls = read_corpus(files["corpus"])
+    queries = read_queries(files["queries"], spec.query_attributes)
+    own = queries.keys() & documents.keys() if spec.ignore_identical_ids else ()
     return Collection(
-        queries=read_queries(files["queries"], spec.query_attributes),
+        queries=queries,
         documents=documents,
+        excluded={key: frozenset({key}) for key in own},
         judgments=read_qrels(files["qrels"], spec.provenance),
         run=by_query(read_run(files["run"])) if "run" in files else None,
         digests={role: file_digest(path) for role, path in files.items()},

@@ -163,7 +163,8 @@ class HubTables:
         try:
             return action()
         except (OSError, ValueError, DatasetsError, pa.ArrowException) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            cause = error.__cause__ or error  # datasets says the same of every fault
+            reason = (str(cause).splitlines() or [type(cause).__name__])[0]
             raise InputError(
                 f"{self.where()} cannot be loaded from {self.located.path}: {reason:.300}; check "
                 f"its files, the network and the revision, or name a folder in {DATASETS_FOLDER}"

@@ -273,3 +273,45 @@ def test_autorag_ko_has_the_first_stage_that_was_published(
     found = {(row["query_id"], row["doc_id"]) for row in rows(task)}
     assert (task.counts["queries"], task.counts["documents"], len(found)) == (114, 720, 5700)
     assert sum((query, doc) in found for query, doc in gold.items()) >= 112
+
+
+def test_a_document_with_the_querys_own_id_is_no_candidate(tmp_path: Path) -> None:
+    """As for ArguAna and Quora, whose queries stand in the corpus themselves."""
+    documents, queries = {"1": "red fox", "2": "red fox runs"}, {"1": "red fox"}
+    spec = beir(tmp_path, documents, queries, "1 0 2 1\n")
+    offered = rows(freeze(spec, Store(tmp_path / "all")))
+    assert [row["doc_id"] for row in offered] == ["1", "2"]
+    alone = freeze(replace(spec, ignore_identical_ids=True), Store(tmp_path / "others"))
+    assert [row["doc_id"] for row in rows(alone)] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("splits", ("dev",), "source beir does not read splits"),
+        ("subset", "ko", "source beir does not read subset"),
+        ("topics", "topics.tsv", "source beir does not read topics"),
+        ("ids", "lists.jsonl", "first_stage: bm25 does not read ids"),
+        ("run", "bm25.run", "first_stage: bm25 does not read run"),
+        ("fused_runs", ("dense.run",), "first_stage: bm25 does not read fused_runs"),
+    ],
+)
+def test_a_key_that_nobody_would_read_is_refused(
+    key: str, value: object, words: str, tmp_path: Path
+) -> None:
+    """Else other data were frozen than the file says."""
+    spec = beir(tmp_path, {"d": "red fox"}, {"q": "fox"}, "q 0 d 1\n")
+    with pytest.raises(ConfigError, match=words):
+        freeze(replace(spec, **{key: value}), Store(tmp_path / "store"))
+
+
+def test_queries_without_candidates_are_told_and_nothing_at_all_is_refused(tmp_path: Path) -> None:
+    """One of two queries has no token; then both."""
+    queries = {"q1": "fox", "q2": "!!!"}
+    spec = beir(tmp_path, {"d": "red fox"}, queries, "q1 0 d 1\nq2 0 d 1\n")
+    told: list[str] = []
+    freeze(spec, Store(tmp_path / "one"), told.append)
+    assert "t: 1 queries have no candidate and score 0, first 'q2'" in told
+    spec = beir(tmp_path, {"d": "red fox"}, {"q1": "???", "q2": "!!!"}, "q1 0 d 1\nq2 0 d 1\n")
+    with pytest.raises(InputError, match="no query has a candidate"):
+        freeze(spec, Store(tmp_path / "none"))

@@ -237,7 +237,7 @@ def test_equal_answers_of_publichealthqa_are_one_document(tmp_path: Path) -> Non
     """A row without an answer counts for the numbering of questions and for nothing else."""
     spec = task(tmp_path, hub_folders.public_health_qa(), layout="question_answer", subset="korean")
     found = load_collection(spec)
-    assert found.documents == {"D0": "네, 쓰세요", "D1": "집에 머무세요"}
+    assert found.documents == {"D0": "네, 마스크를 쓰세요", "D1": "집에 머무세요"}
     assert grades(found) == {("Q0", "D0"): 1, ("Q1", "D1"): 1, ("Q2", "D1"): 1}
 
 
