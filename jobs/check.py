@@ -17,16 +17,19 @@ from rerank.checking.near_duplicates import SIMILAR
 from rerank.checking.rows import Troubles, json_objects
 from rerank.errors import ConfigError, InputError
 from rerank.reporting.visible import clipped, visible
+from rerank.reporting.wording import count
 from rerank.tasks import TaskSpec
 
 EPILOG = (
     "exit codes: 0 clean, facts, or warnings that leave the measures right; 1 a warning after "
     "which measures would be wrong (marked !: labels given away by the order or the ids, relevant "
-    "documents missing from the corpus, judged queries without candidates); 2 errors, which "
-    "freezing refuses"
+    "documents missing from the corpus, no relevant document at all, judged queries without "
+    "candidates, judgments of another collection, one id with several texts); 2 errors, "
+    "which freezing refuses"
 )
 HEADS = {"error": "errors", "warning": "warnings", "fact": "facts"}
 FILES = (".gz", ".json", ".jsonl", ".parquet", ".run", ".trec", ".tsv", ".txt")
+SIDES = ("--qrels", "--corpus", "--queries")
 SHOWN_EXAMPLE = 200  # characters
 
 
@@ -83,14 +86,17 @@ def loaded_from(arguments: argparse.Namespace) -> Loaded:
         raise InputError(f"{path} does not exist; check the path, or give a task's name")
     sides = [arguments.qrels, arguments.corpus, arguments.queries]
     is_list = path.is_file() and path.suffix not in (".yaml", ".yml") and not _is_frozen(path)
-    if is_list:
-        return load_files(path, *(Path(name) if name else None for name in sides))
-    if any(sides[1:]) or (arguments.qrels and not path.is_file()):
+    if not is_list and (any(sides[1:]) or (arguments.qrels and not path.is_file())):
         raise ConfigError(
             f"--qrels, --corpus and --queries belong to a run or id-list file, which "
             f"'{arguments.path}' is not; a task names its own"
         )
-    return load_material(task_of(arguments))
+    for option, name in zip(SIDES, sides, strict=True):
+        if name and not Path(name).is_file():
+            raise InputError(f"{option} {name} is no file; check the path")
+    if is_list:
+        return load_files(path, *(Path(name) if name else None for name in sides))
+    return load_material(task_of(arguments), stated=not path.is_dir())
 
 
 def task_of(arguments: argparse.Namespace) -> TaskSpec:
@@ -136,7 +142,7 @@ def listing(findings: list[Finding], name: str) -> str:
         if mine:
             lines += [f"{HEADS[level]} of {visible(name)}", *(_line(one) for one in mine), ""]
     counted = ", ".join(
-        f"{sum(one.level == level for one in findings)} {HEADS[level]}" for level in LEVELS
+        count(sum(one.level == level for one in findings), level) for level in LEVELS
     )
     return "\n".join([*lines, counted])
 

@@ -102,6 +102,8 @@ def published_listing(name: str, scores: Sequence[PublishedScore], asked: str = 
     asked: the one measure to show; default: nDCG@10 where there is one, and what is no measure of
     ours (pairs per second).
     """
+    if not scores:
+        raise ConfigError(f"{name} holds no score; check the file")
     found = dict.fromkeys((score.stage, score.measure) for score in scores)
     kept = [pair for pair in found if _is_shown(pair[1], [m for _, m in found], asked)]
     if not kept:
@@ -136,7 +138,7 @@ def _models_by_tasks(scores: Sequence[PublishedScore]) -> str:
     return table(["model", *columns, "mean"], rows)
 
 
-def published_scores(entry: ImportedResults, primary: str) -> list[PublishedScore]:
+def published_scores(entry: ImportedResults) -> list[PublishedScore]:
     """The scores of all files of a suite's entry; InputError where a pattern finds none."""
     found: list[PublishedScore] = []
     for pattern in entry.files:
@@ -147,8 +149,9 @@ def published_scores(entry: ImportedResults, primary: str) -> list[PublishedScor
             found += read_published(
                 Path(name),
                 model=entry.model,
-                measure=entry.measure or primary,
+                measure=entry.measure,
                 ignored=entry.ignored,
+                mean=entry.mean,
             )
     return found
 
@@ -167,7 +170,7 @@ def imported_blocks(suite: Suite) -> list[dict[str, Any]]:
     return [
         imported_block(
             entry,
-            published_scores(entry, suite.spec.primary),
+            published_scores(entry),
             [task.name for task in suite.tasks],
             measures,
             f"suite '{suite.spec.name}', imported {number}",

@@ -25,8 +25,11 @@ def frozen_facts(task: FrozenTask) -> dict[str, Any]:
     """The figures of a freeze report, strict-JSON ready.
 
     Lengths are characters: of every query once, and of the document of every pair, as a model has
-    to read it. Recall and unjudged share are means over the queries with a relevant document
-    (grade from 1) and over all queries, as `candidate_recall` and `unjudged@10` of `metrics`.
+    to read it. Recall is the mean over the queries with a relevant document (grade from 1), as
+    `candidate_recall` of `metrics`; unjudged the share of the candidates at ranks 1 to 10, None
+    without any. Of unordered sets (`ordered` false) ranks mean nothing: recall stands at the
+    deepest depth alone, unjudged is None. Recall without injected rows is None where what
+    `gold_rule: within` removed has moved the others up: everywhere but at the deepest depth.
     """
     rows = _rows(task)
     ids = task.queries["query_id"]
@@ -38,8 +41,12 @@ def frozen_facts(task: FrozenTask) -> dict[str, Any]:
     relevant = _relevant_counts(task.judgments, ids)
     found = grades >= 1
     deepest = int(ranks.max()) if len(ranks) else 0
-    depths = [depth for depth in DEPTHS if depth < deepest] + ([deepest] if deepest else [])
+    ordered = is_ordered(task)
+    depths = [depth for depth in DEPTHS if depth < deepest and ordered]
+    depths += [deepest] if deepest else []
     plain = _recall(owners[~injected], found[~injected], ranks[~injected], relevant, depths)
+    if injected.any() and _recipe(task)["spec"].get("gold_rule") == "within":
+        plain = [*([None] * (len(plain) - 1)), plain[-1]]
     recall = _recall(owners, found, ranks, relevant, depths)
     added = np.bincount(owners[injected], minlength=n)
     judged = ~np.isnan(grades) & (grades >= 0)
@@ -58,7 +65,9 @@ def frozen_facts(task: FrozenTask) -> dict[str, Any]:
             {"depth": depth, "recall": whole, "without_injected": without}
             for depth, whole, without in zip(depths, recall, plain, strict=True)
         ],
-        "unjudged_at_10": _unjudged(owners, judged, ranks, n),
+        "ordered": ordered,
+        "unjudged_at_10": _unjudged(judged, ranks) if ordered else None,
+        "candidates_at_10": int((ranks <= UNJUDGED_AT).sum()) if ordered else None,
         "injected": {
             "rows": int(injected.sum()),
             "queries": [
@@ -67,6 +76,22 @@ def frozen_facts(task: FrozenTask) -> dict[str, Any]:
             ],
         },
     }
+
+
+def is_ordered(task: FrozenTask) -> bool:
+    """Do the ranks of its candidates mean anything? Not of id sets, nor of what a hub brings."""
+    recipe = _recipe(task)
+    spec = recipe["spec"]
+    if spec.get("source") == "frozen_jsonl":
+        return True
+    if "candidates" in recipe["sources"]:
+        return False
+    return bool(spec.get("first_stage") != "ids" or spec.get("ids_ordered", False))
+
+
+def _recipe(task: FrozenTask) -> dict[str, Any]:
+    recipe: dict[str, Any] = task.manifest["identity"]["recipe"]
+    return recipe
 
 
 def _rows(task: FrozenTask) -> pa.Table:
@@ -137,10 +162,10 @@ def _recall(
     return means
 
 
-def _unjudged(owners: Integers, judged: Booleans, ranks: Integers, n: int) -> float | None:
-    """Mean share of the first 10 places with a document that nobody judged; see unjudged@10."""
-    inside = ~judged & (ranks <= UNJUDGED_AT)
-    return float((np.bincount(owners[inside], minlength=n) / UNJUDGED_AT).mean()) if n else None
+def _unjudged(judged: Booleans, ranks: Integers) -> float | None:
+    """The share of the candidates at ranks 1 to 10 that nobody judged; None where none stands."""
+    inside = ranks <= UNJUDGED_AT
+    return float((~judged[inside]).mean()) if inside.any() else None
 
 
 def _grade_counts(grades: Floats) -> dict[str, int]:

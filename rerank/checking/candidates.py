@@ -10,12 +10,16 @@ import numpy as np
 import metrics
 from metrics.ids import objects
 from rerank.checking.findings import Finding
-from rerank.checking.leaks import Leak, find_leaks
+from rerank.checking.leaks import NEARLY_ALL, Leak, find_leaks, first
 from rerank.checking.material import CandidateList, Material
 
 DEPTHS = (1, 5, 10, 20, 50, 100, 1000)
 BY_ID = ("ids_ascending", "ids_descending")
 FLAT = 5  # times as often, see `_flat_first`
+UNJUDGED_AT = 10
+FEW_LISTS = 20  # that show something: below, `_nearly_all_first` says nothing
+MANY_LISTS = 50  # from which all of them are no luck
+UNUSED = "; this task takes the list as a set, so the order is not used"
 SAID = {
     "beyond_scores": "the order of the file puts all relevant documents first in {separated} of "
     "{lists} lists, more than its scores can explain (chance {chance}): the order holds the "
@@ -36,19 +40,31 @@ SAID = {
 
 def candidate_findings(material: Material, *, ordered: bool = True) -> Iterator[Finding]:
     """ordered: does the order of the lists in their file mean anything to whoever reads it?"""
-    if not material.lists:
+    if material.lists is None:
         return
-    yield _lengths(material.lists, material.computed)
-    yield from _recall(material)
+    if not any(entry.doc_ids for entry in material.lists.values()):
+        yield _nothing_listed(len(material.lists))
+        return
+    yield _lengths(material.lists, material)
+    yield from _recall(material, ordered)
+    if ordered:
+        yield from _unjudged(material)
     yield from _grades_in_lists(material)
     if not material.computed:
         leaks = find_leaks(material.lists, material.relevant)
         yield from (_leak(leak, used=ordered or leak.kind in BY_ID) for leak in leaks)
         if not leaks:
+            yield from _nearly_all_first(material, ordered)
             yield from _flat_first(material)
 
 
-def _lengths(lists: dict[str, CandidateList], computed: bool) -> Finding:
+def _nothing_listed(n: int) -> Finding:
+    words = ": every list is empty" if n else ""
+    values = {"lists": n, "min": 0, "max": 0}
+    return Finding("error", "no_candidates", f"there are no candidates{words}", values=values)
+
+
+def _lengths(lists: dict[str, CandidateList], material: Material) -> Finding:
     sizes = np.array([len(entry.doc_ids) for entry in lists.values()], np.int64)
     scored = sum(entry.scores is not None for entry in lists.values())
     have = {len(lists): "with scores", 0: "without scores: their order is all there is"}
@@ -57,41 +73,59 @@ def _lengths(lists: dict[str, CandidateList], computed: bool) -> Finding:
         "candidates",
         f"{len(lists):,} candidate lists of {sizes.min():,} to {sizes.max():,} documents, "
         + (
-            "chosen by the task's first stage"
-            if computed
+            f"chosen by {material.chosen_by}"
+            if material.computed
             else have.get(scored, f"{scored:,} of them with scores")
         ),
         values={"lists": len(lists), "min": int(sizes.min()), "max": int(sizes.max())},
     )
 
 
-def _recall(material: Material) -> Iterator[Finding]:
-    """Candidate recall at depths and the unjudged share of the first 10, over judged queries."""
+def _recall(material: Material, ordered: bool) -> Iterator[Finding]:
+    """Candidate recall over judged queries, at depths; of sets, which have none, of whole lists."""
     assert material.lists is not None
     deepest = max(len(entry.doc_ids) for entry in material.lists.values())
-    depths = [depth for depth in DEPTHS if depth < deepest] + [deepest]
+    depths = [depth for depth in DEPTHS if depth < deepest and ordered] + [deepest]
     judgments = _judgments(material)
-    if not material.relevant or not deepest:
+    if not material.relevant:
         return
     names = [f"candidate_recall@{depth}" for depth in depths]
-    found = metrics.evaluate(
-        _run(material), judgments, [*names, "unjudged@10"], metrics.Conventions()
-    )
+    found = metrics.evaluate(_run(material), judgments, names, metrics.Conventions())
     values = {str(depth): found.mean(name) for depth, name in zip(depths, names, strict=True)}
     words = ", ".join(f"{value:.4f} at {depth}" for depth, value in values.items())
     yield Finding(
         "fact",
         "candidate_recall",
-        f"candidate recall: {words}",
+        f"candidate recall: {words}"
+        + ("" if ordered else ", of whole lists: they are sets, whose order tells no other depth"),
         len(found.query_ids),
         values=values,
     )
-    unjudged = found.mean("unjudged@10")
+
+
+def _unjudged(material: Material) -> Iterator[Finding]:
+    """The share of the candidates at ranks 1 to 10 that nobody judged (or with a grade below 0).
+
+    Of evaluated queries; a place or a list that is not there is neither judged nor unjudged.
+    """
+    if not material.judgments:
+        return
+    asked = None if material.evaluates_all else material.grades.keys()
+    grades = [
+        material.grades.get(query_id, {}).get(doc_id, -1)
+        for query_id, entry in (material.lists or {}).items()
+        if asked is None or query_id in asked
+        for doc_id in _in_order(material, entry)[:UNJUDGED_AT]
+    ]
+    share = sum(grade < 0 for grade in grades) / len(grades) if grades else None
     yield Finding(
         "fact",
         "unjudged",
-        f"unjudged: {unjudged:.1%} of the first 10 candidates; they count as no gain",
-        values={"unjudged@10": unjudged},
+        "unjudged: no judged query has a candidate"
+        if share is None
+        else f"unjudged: {share:.1%} of the {len(grades):,} candidates at ranks 1 to "
+        f"{UNJUDGED_AT}; they count as no gain",
+        values={"unjudged@10": share, "candidates": len(grades)},
     )
 
 
@@ -99,7 +133,7 @@ def _run(material: Material) -> metrics.Run:
     """The lists of judged queries, in the order in which they stand."""
     judged = material.grades.keys()
     kept = {
-        key: best_first(entry) if material.by_score else entry.doc_ids
+        key: _in_order(material, entry)
         for key, entry in (material.lists or {}).items()
         if key in judged and entry.doc_ids
     }
@@ -112,6 +146,10 @@ def _run(material: Material) -> metrics.Run:
         scores=-positions.astype(np.float64),
         positions=positions,
     )
+
+
+def _in_order(material: Material, entry: CandidateList) -> tuple[str, ...]:
+    return best_first(entry) if material.by_score else entry.doc_ids
 
 
 def best_first(entry: CandidateList) -> tuple[str, ...]:
@@ -146,7 +184,7 @@ def _grades_in_lists(material: Material) -> Iterator[Finding]:
 
 
 def _leak(leak: Leak, *, used: bool) -> Finding:
-    unused = "" if used else "; this task takes the list as a set, so the order is not used"
+    unused = "" if used else UNUSED
     chance = "below 1e-12" if leak.chance < 1e-12 else f"{leak.chance:.1e}"
     return Finding(
         "warning",
@@ -155,6 +193,32 @@ def _leak(leak: Leak, *, used: bool) -> Finding:
         values={"rule": leak.kind, "separated": leak.separated, "lists": leak.lists}
         | {"chance": leak.chance},
         harms=used,
+    )
+
+
+def _nearly_all_first(material: Material, ordered: bool) -> Iterator[Finding]:
+    """A suspicion, of lists without scores that rule 2 of `leaks` does not convict.
+
+    With one relevant document a query that rule needs hundreds of lists; here it is said from
+    FEW_LISTS, and harms where ALL of MANY_LISTS or more are so: no ranker known does that.
+    """
+    flags = [
+        tuple(doc_id in material.relevant[query_id] for doc_id in entry.doc_ids)
+        for query_id, entry in (material.lists or {}).items()
+        if entry.scores is None and query_id in material.relevant
+    ]
+    told = [entry for entry in flags if not all(entry)]
+    found = sum(map(first, told))
+    if len(told) < FEW_LISTS or found < NEARLY_ALL * len(told):
+        return
+    yield Finding(
+        "warning",
+        "relevant_nearly_all_first",
+        f"all relevant documents stand first in {found:,} of {len(told):,} lists without scores: "
+        "as the labels would order them, or the best rankers known; find out how the lists were "
+        "made before their order counts" + ("" if ordered else UNUSED),
+        values={"separated": found, "lists": len(told)},
+        harms=ordered and found == len(told) >= MANY_LISTS,
     )
 
 

@@ -18,7 +18,9 @@ def id_findings(material: Material) -> Iterator[Finding]:
         yield from _queries_without_judgments(material)
     yield from _candidates_without_text(material)
     yield from _lists(material)
+    yield from _of_another_collection(material)
     yield from _blanks(material)
+    yield from _nul(material)
 
 
 def _counts(material: Material) -> Finding:
@@ -98,7 +100,12 @@ def _queries_without_judgments(material: Material) -> Iterator[Finding]:
             shown(hopeless),
         )
     if material.judgments and not material.relevant:
-        yield Finding("error", "nothing_relevant", "no judgment has a grade from 1")
+        yield Finding(
+            "warning",
+            "nothing_relevant",
+            "no judgment has a grade from 1: every measure is 0, or every query is skipped",
+            harms=True,
+        )
     if not material.judgments:
         yield Finding("error", "no_judgments", "there is no judgment: nothing can be evaluated")
 
@@ -128,10 +135,13 @@ def _lists(material: Material) -> Iterator[Finding]:
     listed = {query_id for query_id, entry in material.lists.items() if entry.doc_ids}
     without = sorted(material.grades.keys() - listed)
     if without:
+        asked = material.queries if material.evaluates_all else material.grades
+        some = bool(listed.intersection(asked or ()))
         yield Finding(
-            "warning",
+            "warning" if some else "error",
             "judged_queries_without_candidates",
-            "judged queries have no candidate list: they count as 0 in every mean",
+            "judged queries have no candidate list: "
+            + ("they count as 0 in every mean" if some else "none is left, which is no task"),
             len(without),
             shown(without),
             harms=not material.computed,  # a first stage may find nothing
@@ -155,6 +165,42 @@ def _lists(material: Material) -> Iterator[Finding]:
                 len(unknown),
                 shown(unknown),
             )
+
+
+def _of_another_collection(material: Material) -> Iterator[Finding]:
+    """Lists that share queries with the judgments, and not one document."""
+    if material.computed:  # of its own corpus: its first stage may find nothing
+        return
+    shared = {
+        query_id: entry.doc_ids
+        for query_id, entry in (material.lists or {}).items()
+        if query_id in material.grades and entry.doc_ids
+    }
+    if shared and all(material.grades[key].keys().isdisjoint(ids) for key, ids in shared.items()):
+        yield Finding(
+            "warning",
+            "nothing_listed_is_judged",
+            f"in {len(shared):,} lists with judged queries no listed document is judged: are these "
+            "the judgments of another collection?",
+            values={"lists": len(shared)},
+            harms=True,
+        )
+
+
+def _nul(material: Material) -> Iterator[Finding]:
+    """Ids with U+0000, where C programs, trec_eval among them, stop reading."""
+    ids = {*(material.queries or ()), *(material.documents or ()), *(material.lists or ())}
+    ids |= {name for query_id, doc_id, _ in material.judgments for name in (query_id, doc_id)}
+    ids |= {doc_id for entry in (material.lists or {}).values() for doc_id in entry.doc_ids}
+    odd = sorted(repr(name) for name in ids if "\0" in name)
+    if odd:
+        yield Finding(
+            "warning",
+            "nul_in_ids",
+            "ids hold NUL (U+0000), where many programs stop reading: mend the source",
+            len(odd),
+            shown(odd),
+        )
 
 
 def _blanks(material: Material) -> Iterator[Finding]:

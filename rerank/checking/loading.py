@@ -29,6 +29,7 @@ from rerank.first_stage.bm25 import bm25_index
 from rerank.first_stage.candidates import (
     Stage,
     candidate_rows,
+    needs_analyzer,
     read_first_stage_files,
     settings_of,
 )
@@ -40,14 +41,17 @@ from rerank.tasks import TaskSpec
 
 MOST_SEARCHED = 50_000  # documents of a corpus that is searched here; freezing searches any
 SENTENCES = {
+    "unreadable_files": "files cannot be read and are left out of what follows",
     "unreadable_rows": "rows cannot be read and are left out of what follows",
     "doubled_ids_of_documents": "documents stand twice under one id; the first is taken",
     "doubled_ids_of_queries": "queries stand twice under one id; the first is taken",
     "judged_twice": "pairs are judged twice; the first grade is taken",
     "listed_twice": "documents are listed twice for a query; the first is taken",
     "scores_not_finite": "scores are not finite; these rows are left out",
-    "texts_disagree": "documents have several texts under one id; the first is taken",
+    "texts_disagree": "candidates have another text than their document has elsewhere: freezing "
+    "keeps each query's own, so one id is scored on several texts; here the first is examined",
 }
+HARMS = ("texts_disagree",)  # freezing takes it; every other trouble it refuses
 
 
 @dataclass(frozen=True)
@@ -59,28 +63,46 @@ class Loaded:
     ordered: bool = True
 
 
-def load_task(spec: TaskSpec) -> Loaded:
-    """A task as its file states it, whatever its source."""
+def load_task(spec: TaskSpec, *, stated: bool = True) -> Loaded:
+    """A task as its file states it, whatever its source.
+
+    stated: False for a folder without a task's file, whose first stage is the default one.
+    """
     troubles = Troubles()
     try:
         collection = load_collection(spec)
     except RerankError as error:
         material = _read_leniently(spec, troubles)
-        if not troubles:
+        if not troubles.keys() - set(HARMS):
             troubles["source"].append(str(error))
-        return Loaded(material, findings_of(troubles), ordered=_is_ordered(spec))
+        return Loaded(material, findings_of(troubles), ordered=_is_ordered(spec, None))
     material = _of_collection(collection, spec, troubles)
     found: list[Finding] = []
     if spec.first_stage == "ids" and collection.candidates is None:
-        lists = troubles.attempt(read_lists, Path(spec.folder) / spec.ids, troubles)
+        lists = troubles.attempt_file(read_lists, Path(spec.folder) / spec.ids, troubles)
         material = replace(material, lists=lists)
     if material.lists is None:
         material, found = _searched(material, collection, spec)
-    return Loaded(material, [*findings_of(troubles), *found], ordered=_is_ordered(spec))
+        default = "" if stated else " (the default: a folder names none)"
+        material = replace(material, chosen_by=_first_stage_words(spec) + default)
+    ordered = _is_ordered(spec, collection)
+    return Loaded(material, [*findings_of(troubles), *found], ordered=ordered)
 
 
-def _is_ordered(spec: TaskSpec) -> bool:
-    """An id list is an unordered set unless the task says otherwise."""
+def _first_stage_words(spec: TaskSpec) -> str:
+    analyzer = f", analyzer {spec.analyzer}" if needs_analyzer(spec) else ""
+    return f"{spec.first_stage}{analyzer}"
+
+
+def _is_ordered(spec: TaskSpec, collection: Collection | None) -> bool:
+    """An id list is an unordered set unless the task says otherwise, and so is what a hub brings.
+
+    Frozen candidates have ranks, whatever the first stage that such a task does not need.
+    """
+    if spec.source == "frozen_jsonl":
+        return True
+    if collection is not None and collection.candidates is not None:
+        return False
     return spec.first_stage != "ids" or spec.ids_ordered
 
 
@@ -90,11 +112,11 @@ def load_files(
     """A run or id-list file with the files that belong to it, as far as they are given."""
     troubles = Troubles()
     material = Material(
-        judgments=(troubles.attempt(read_judgments, qrels, troubles) if qrels else None) or [],
+        judgments=(troubles.attempt_file(read_judgments, qrels, troubles) if qrels else None) or [],
         judged=qrels is not None,
-        documents=troubles.attempt(read_documents, corpus, troubles) if corpus else None,
-        queries=troubles.attempt(read_query_texts, queries, troubles) if queries else None,
-        lists=troubles.attempt(read_lists, lists, troubles),
+        documents=troubles.attempt_file(read_documents, corpus, troubles) if corpus else None,
+        queries=troubles.attempt_file(read_query_texts, queries, troubles) if queries else None,
+        lists=troubles.attempt_file(read_lists, lists, troubles),
         by_score=True,
     )
     return Loaded(material, findings_of(troubles))
@@ -104,11 +126,12 @@ def findings_of(troubles: Troubles) -> list[Finding]:
     """One finding a kind of trouble, with its first sentences."""
     return [
         Finding(
-            "error",
+            "warning" if kind in HARMS else "error",
             kind,
             SENTENCES.get(kind, "the source cannot be read"),
             len(sentences),
             shown(sentences),
+            harms=kind in HARMS,
         )
         for kind, sentences in troubles.items()
     ]
@@ -205,10 +228,10 @@ def _read_leniently(spec: TaskSpec, troubles: Troubles) -> Material:
     folder = Path(spec.folder)
     listed = {"run": spec.run, "ids": spec.ids}.get(spec.first_stage, "")
     return Material(
-        judgments=troubles.attempt(_own_judgments, spec, troubles) or [],
-        queries=troubles.attempt(read_query_texts, folder / spec.queries, troubles),
-        documents=troubles.attempt(read_documents, folder / spec.corpus, troubles),
-        lists=troubles.attempt(read_lists, folder / listed, troubles) if listed else None,
+        judgments=troubles.attempt_file(_own_judgments, spec, troubles) or [],
+        queries=troubles.attempt_file(read_query_texts, folder / spec.queries, troubles),
+        documents=troubles.attempt_file(read_documents, folder / spec.corpus, troubles),
+        lists=troubles.attempt_file(read_lists, folder / listed, troubles) if listed else None,
         by_score=True,
         language=spec.language,
     )
@@ -229,7 +252,7 @@ def _frozen_leniently(spec: TaskSpec, troubles: Troubles) -> Material:
     documents: dict[str, str] = {}
     lists: dict[str, CandidateList] = {}
     judgments: list[Judged] = []
-    rows = troubles.attempt(_objects, path, troubles) or []
+    rows = troubles.attempt_file(_objects, path, troubles) or []
     for where, row in rows:
         key = troubles.attempt(text_field, row, QUERY_IDS, where)
         text = troubles.attempt(text_field, row, ("query", "text"), where)
@@ -252,7 +275,7 @@ def _frozen_leniently(spec: TaskSpec, troubles: Troubles) -> Material:
         lists[key] = _given(sorted((c for c, _ in found), key=lambda one: one.rank))
     if spec.qrels:
         qrels = Path(spec.folder) / spec.qrels
-        judgments += troubles.attempt(read_judgments, qrels, troubles) or []
+        judgments += troubles.attempt_file(read_judgments, qrels, troubles) or []
     return Material(judgments, queries, documents, lists, evaluates_all=True)
 
 

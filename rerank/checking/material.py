@@ -33,7 +33,8 @@ class Material:
 
     queries, documents: id -> text. lists: query id -> its candidates. judged: were any judgments
     given? computed: the lists were made here, by the task's own first stage, and not read from a
-    file. by_score: scores order the lists, as freezing a run does, where there are any.
+    file; chosen_by: that first stage in words, with its analyzer. by_score: scores order the
+    lists, as freezing a run does, where there are any.
     evaluates_all: every query counts in the means, judged or not (frozen candidates).
     """
 
@@ -43,6 +44,7 @@ class Material:
     lists: dict[str, CandidateList] | None = None
     judged: bool = True
     computed: bool = False
+    chosen_by: str = ""
     by_score: bool = False
     evaluates_all: bool = False
     language: str = ""

@@ -25,10 +25,25 @@ class Troubles(defaultdict[str, list[str]]):
         self, read: Callable[Given, Read], *words: Given.args, **options: Given.kwargs
     ) -> Read | None:
         """What `read` gives; None, and its sentence kept, where it raises InputError."""
+        return self._attempt("unreadable_rows", read, *words, **options)
+
+    def attempt_file(
+        self, read: Callable[Given, Read], *words: Given.args, **options: Given.kwargs
+    ) -> Read | None:
+        """As `attempt`, of a whole file: it is missing, or not of its kind."""
+        return self._attempt("unreadable_files", read, *words, **options)
+
+    def _attempt(
+        self,
+        kind: str,
+        read: Callable[Given, Read],
+        *words: Given.args,
+        **options: Given.kwargs,
+    ) -> Read | None:
         try:
             return read(*words, **options)
         except InputError as error:
-            self["unreadable_rows"].append(str(error))
+            self[kind].append(str(error))
             return None
 
 

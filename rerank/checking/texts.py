@@ -89,7 +89,7 @@ def _doubled(name: str, texts: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _damaged(name: str, texts: Mapping[str, str]) -> Iterator[Finding]:
-    """Signs of a wrong encoding, and Hangul written in single letters, which looks the same."""
+    """Signs of a wrong encoding, NUL, and Hangul in single letters, which looks the same."""
     lost = [key for key, text in texts.items() if "\ufffd" in text]
     if lost:
         yield Finding(
@@ -99,6 +99,15 @@ def _damaged(name: str, texts: Mapping[str, str]) -> Iterator[Finding]:
             "lost",
             len(lost),
             shown(lost),
+        )
+    nul = [key for key, text in texts.items() if "\0" in text]
+    if nul:
+        yield Finding(
+            "warning",
+            f"nul_in_{name}",
+            f"{name} hold NUL (U+0000), where many programs stop reading: mend the source",
+            len(nul),
+            shown(nul),
         )
     loose = [key for key, text in texts.items() if not unicodedata.is_normalized("NFC", text)]
     if loose:

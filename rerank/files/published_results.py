@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import metrics
 from rerank.errors import InputError
 from rerank.files.formats import UNREADABLE, cannot_read, checked_text, opened, unique_keys
@@ -24,6 +26,7 @@ from rerank.files.mteb_results import checked_result, measure_of, result_rows, w
 
 TABLES = (".csv", ".tsv")
 NO_TASKS = ("model", "params", "measure")  # columns of a table that are known to be no task
+MEAN_DIGITS = 5e-4  # what rounding may put between a mean and the values beside it
 NO_VALUE = ("", "-", "–", "—", "N/A", "n/a")
 FORMS = (
     "an mteb result (task_name, scores), a flat result (_model, _task, ndcg_at_10), a list of such "
@@ -52,15 +55,23 @@ class PublishedScore:
 
 
 def read_published(
-    path: Path, *, model: str = "", measure: str = "", ignored: Sequence[str] = ()
+    path: Path,
+    *,
+    model: str = "",
+    measure: str = "",
+    ignored: Sequence[str] = (),
+    mean: str = "",
 ) -> list[PublishedScore]:
     """The scores of one file, in its order. InputError names file, line or field.
 
     model: of an mteb result without a model_meta.json beside it. measure: of a table without a
-    column `measure`. ignored: columns of a table that are no task.
+    column `measure`. ignored: columns of a table that are no task. mean: its column of means over
+    tasks; another column that is one is an InputError.
     """
     if path.suffix.lower() in TABLES:
-        return list(_table_scores(path, measure, ignored))
+        scores = list(_table_scores(path, measure, ignored))
+        _check_means([score for score in scores if score.task != mean], path)
+        return scores
     value = _json(path)
     if isinstance(value, list):
         return [score for n, row in enumerate(value, 1) for score in _row_scores(row, path, n)]
@@ -230,6 +241,32 @@ def _table_scores(path: Path, measure: str, ignored: Sequence[str]) -> Iterator[
         for task in tasks:
             value = _cell(row[task], known, f"{where}, column '{task}'")
             yield PublishedScore(named, task, known, value)
+
+
+def _check_means(scores: Sequence[PublishedScore], path: Path) -> None:
+    """InputError for a column that is the mean of all others: it would count as a task.
+
+    Told by values: in every full row of one measure, two rows or more, of which one at least has
+    columns that differ. Rows of equal values have no column of means.
+    """
+    rows: dict[str, dict[str, dict[str, float | None]]] = {}
+    for score in scores:
+        rows.setdefault(score.measure, {}).setdefault(score.model, {})[score.task] = score.value
+    for models in rows.values():
+        whole = [list(row.values()) for row in models.values()]
+        full = np.array([row for row in whole if None not in row], np.float64)
+        if len(full) < 2 or full.shape[1] < 3:
+            continue
+        others = (full.sum(axis=1, keepdims=True) - full) / (full.shape[1] - 1)
+        means = (np.abs(full - others) <= MEAN_DIGITS).all(axis=0)
+        if means.any() and (np.ptp(full, axis=1) > 2 * MEAN_DIGITS).any():
+            column = list(next(iter(models.values())))[int(np.flatnonzero(means)[0])]
+            raise InputError(
+                f"{path}: column '{column}' is the mean of the others in all {len(full)} "
+                f"full rows and would count as a task; name it with `mean:` of "
+                "`imported` in the suite's file, or leave it out with `ignored:` there and "
+                "`--ignore` of rerank results"
+            )
 
 
 def _cells(path: Path) -> Iterator[list[str]]:

@@ -137,12 +137,11 @@ def _shares(counts: Mapping[str, int], what: str) -> Table:
 
 def _candidates(facts: Facts) -> list[Content]:
     added = facts["injected"]
-    unjudged = facts["unjudged_at_10"]
     return [
         paragraph(
             "Recall: the mean share of a query's relevant documents among its first candidates, "
-            f"over {count(facts['queries_with_relevant'], 'query')} with any. Of the first 10 "
-            f"places, {share(unjudged)} hold a document that nobody judged; it counts as no gain."
+            f"over {count(facts['queries_with_relevant'], 'query')} with any. "
+            f"{_unjudged_words(facts)}{_moved_words(facts)}"
         ),
         html_table(_recall_table(facts)),
         element("h3", "Injected rows"),
@@ -151,6 +150,31 @@ def _candidates(facts: Facts) -> list[Content]:
         if added["rows"]
         else None,
     ]
+
+
+def _unjudged_words(facts: Facts) -> str:
+    if not facts["ordered"]:
+        return (
+            "The candidates are sets: their ranks mean nothing, so recall is of whole lists, and "
+            "no share of the first 10 is given."
+        )
+    if not facts["candidates_at_10"]:
+        return "There are no candidates."
+    return (
+        f"Of {count(facts['candidates_at_10'], 'candidate')} at ranks 1 to 10, nobody judged "
+        f"{share(facts['unjudged_at_10'])}; they count as no gain."
+    )
+
+
+def _moved_words(facts: Facts) -> str:
+    if all(exists(entry["without_injected"]) for entry in facts["recall"]):
+        return ""
+    if not facts["queries_with_relevant"]:
+        return ""
+    return (
+        " Without injected rows it is known at the deepest depth alone: documents that were "
+        "removed for them (gold_rule: within) have moved the others up."
+    )
 
 
 def _recall_table(facts: Facts) -> Table:

@@ -77,7 +77,7 @@ def load_collection(spec: TaskSpec) -> Collection:
 
 
 def _refuse_unread_keys(spec: TaskSpec) -> None:
-    unread = () if spec.source == "hub" else HUB_ONLY
+    unread: tuple[str, ...] = () if spec.source == "hub" else HUB_ONLY
     unread += () if spec.source in EXCLUDING else ("ignore_identical_ids",)
     for key in unread:
         if getattr(spec, key) != _DEFAULTS[key]:

@@ -34,6 +34,13 @@ def imported_block(
     tasks, measures: the suite's, its primary measure first. ConfigError names what in the entry is
     wrong: an unknown task, two protocols in one entry, two values for one cell.
     """
+    if not scores:
+        raise ConfigError(f"{where}: its files hold no score; check `files`")
+    if not all(score.measure for score in scores):
+        raise ConfigError(
+            f"{where}: a table does not say which measure it holds; name the one of a table with "
+            "`measure`"
+        )
     spelled = {str(metrics.parse_measure(measure)): measure for measure in measures}
     kept = [
         replace(score, measure=spelled.get(score.measure, score.measure))
@@ -49,7 +56,7 @@ def imported_block(
     cells = _cells(kept, labels, where)
     shown = [measure for measure in measures if any(key[2] == measure for key in cells)]
     if not shown:
-        known = sorted({score.measure or "unstated" for score in kept})
+        known = sorted({score.measure for score in kept})
         raise ConfigError(
             f"{where}: none of the suite's measures is published there, which has "
             f"{', '.join(known)}; name the one of a table with `measure`"

@@ -50,7 +50,7 @@ class ImportedResults:
     protocol: str  # how they were made: first stage, depth, gold injected or not, tool and version
     source: str  # where they were published
     tasks: dict[str, str] = field(default_factory=dict)  # published name -> task of the suite
-    measure: str = ""  # of a table that has no column `measure`; default: the suite's primary
+    measure: str = ""  # of a table that has no column `measure`; without it none is guessed
     model: str = ""  # of mteb results without a model_meta.json beside them
     stage: str = ""  # of files that hold several, as stage1 and stage2
     ignored: tuple[str, ...] = ()  # columns of a table that are no task

@@ -95,6 +95,20 @@ def test_a_clean_folder_has_facts_alone(
     assert found["counts"]["values"]["documents"] == 40
     assert found["grades"]["values"] == {"grades": {"1": 12, "2": 12}, "relevant_a_query": 2.0}
     assert "candidate_recall" in found
+    assert (
+        "chosen by bm25, analyzer whitespace (the default: a folder names none)"
+        in (found["candidates"]["message"])
+    )
+
+
+def test_a_task_names_its_own_analyzer(
+    make_task: Callable[..., Path], tmp_path: Path, check: Callable[..., tuple]
+) -> None:
+    """What the candidates rest on is said; nothing is called a default."""
+    task = tmp_path / "t.yaml"
+    task.write_text(json.dumps({"folder": str(make_task()), "analyzer": "bigram"}))
+    _, found = check(task)
+    assert found["candidates"]["message"].endswith("chosen by bm25, analyzer bigram")
 
 
 def test_a_relevant_document_outside_the_corpus_is_exit_1(
@@ -144,13 +158,105 @@ def test_frozen_candidates(tmp_path: Path, check: Callable[..., tuple]) -> None:
     ]
     path = write_jsonl(tmp_path / "c.jsonl", rows)
     code, found = check(path)
-    assert code == 2
+    assert code == 1  # freezing takes it, each query with its own text
     assert found["texts_disagree"]["examples"] == ["a"]
+    assert (found["texts_disagree"]["level"], found["texts_disagree"]["harms"]) == ("warning", True)
+    assert "each query's own" in found["texts_disagree"]["message"]
     assert found["queries_without_judgments"]["level"] == "warning"
     assert found["grades_of_candidates"]["values"] == {"0": 1, "1": 1, "unjudged": 1}
     rows[1]["candidates"] *= 2
     code, found = check(write_jsonl(path, rows))
     assert (code, found["listed_twice"]["count"]) == (2, 1)
+
+
+def test_texts_that_disagree_hide_no_error(tmp_path: Path, check: Callable[..., tuple]) -> None:
+    """An expected count that is wrong beside them is still exit 2."""
+    rows = [
+        {"query_id": q, "query": q, "candidates": [{"doc_id": "a", "text": q, "grade": 1}]}
+        for q in ("q1", "q2")
+    ]
+    write_jsonl(tmp_path / "c.jsonl", rows)
+    task = tmp_path / "t.yaml"
+    spec = {"source": "frozen_jsonl", "folder": str(tmp_path), "candidates": "c.jsonl"}
+    task.write_text(json.dumps({**spec, "expected": {"queries": 3}}))
+    code, found = check(task)
+    assert code == 2
+    assert "3" in found["source"]["examples"][0]
+    assert found["texts_disagree"]["level"] == "warning"
+
+
+def test_nothing_relevant_is_frozen_and_harms(
+    make_task: Callable[..., Path], check: Callable[..., tuple]
+) -> None:
+    """Grades of 0 alone: exit 1, as freezing takes them."""
+    folder = make_task()
+    rows = [json.loads(line) for line in (folder / "judgments.jsonl").read_text().splitlines()]
+    write_jsonl(folder / "judgments.jsonl", [{**row, "grade": 0} for row in rows])
+    code, found = check(folder)
+    assert code == 1
+    finding = found["nothing_relevant"]
+    assert (finding["level"], finding["harms"]) == ("warning", True)
+
+
+def test_unjudged_counts_only_candidates_that_stand_there(
+    tmp_path: Path, check: Callable[..., tuple]
+) -> None:
+    """q1 lists 3 documents, 2 unjudged; q2 12, of the first 10 all unjudged; q3 none: 12 of 13."""
+    qrels = tmp_path / "q.trec"
+    qrels.write_text("q1 0 a 1\nq2 0 m11 1\nq3 0 a 1\n")
+    rows = [f"q1 Q0 {name} 1 {9 - n} t" for n, name in enumerate("abc")]
+    rows += [f"q2 Q0 m{n:02d} 1 {90 - n} t" for n in range(12)]
+    path = tmp_path / "a.run"
+    path.write_text("\n".join(rows) + "\n")
+    _, found = check(path, "--qrels", qrels)
+    assert "92.3% of the 13 candidates at ranks 1 to 10" in found["unjudged"]["message"]
+    assert found["unjudged"]["values"] == {"unjudged@10": 12 / 13, "candidates": 13}
+    path.write_text("other Q0 a 1 1 t\n")
+    code, found = check(path, "--qrels", qrels)
+    assert code == 2  # no candidate of any judged query: freezing refuses it
+    assert found["judged_queries_without_candidates"]["level"] == "error"
+    assert found["unjudged"]["message"] == "unjudged: no judged query has a candidate"
+    path.write_text("")
+    code, found = check(path, "--qrels", qrels)
+    assert (code, found["no_candidates"]["message"]) == (2, "there are no candidates")
+    assert "unjudged" not in found
+
+
+def test_judgments_of_another_collection(tmp_path: Path, check: Callable[..., tuple]) -> None:
+    """Queries are shared and no listed document is judged for its query; one that is, ends it."""
+    path, qrels = tmp_path / "a.run", tmp_path / "q.trec"
+    path.write_text("1 Q0 a 1 2 t\n2 Q0 b 1 2 t\n")
+    qrels.write_text("1 0 b 1\n2 0 a 1\n")
+    code, found = check(path, "--qrels", qrels)
+    assert code == 1
+    assert found["nothing_listed_is_judged"]["harms"]
+    assert found["nothing_listed_is_judged"]["message"].endswith(
+        "no listed document is judged: are these the judgments of another collection?"
+    )
+    qrels.write_text("1 0 b 1\n2 0 a 1\n2 0 b 0\n")
+    code, found = check(path, "--qrels", qrels)
+    assert (code, "nothing_listed_is_judged" in found) == (0, False)
+
+
+def test_one_is_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1 error, 0 warnings: a line that is no row, beside one that is."""
+    path = tmp_path / "a.run"
+    path.write_text("q Q0 d 1 1 t\nq Q0\n")
+    assert main(["check", str(path)]) == 2
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 error, 0 warnings, ")
+
+
+def test_a_missing_file_of_a_task_is_called_a_file(
+    make_task: Callable[..., Path], check: Callable[..., tuple]
+) -> None:
+    """Not rows of it."""
+    folder = make_task()
+    (folder / "queries.jsonl").unlink()
+    code, found = check(folder)
+    assert code == 2
+    assert "queries.jsonl" in found["unreadable_files"]["examples"][0]
+    assert found["unreadable_files"]["message"].startswith("files cannot be read")
+    assert "unreadable_rows" not in found
 
 
 def test_what_freezing_refuses_is_never_clean(
@@ -202,6 +308,28 @@ HONEST = [
 ]
 
 
+def test_gold_moved_to_the_front_is_told_with_one_gold_a_query(
+    data_folder: Path, tmp_path: Path, check: Callable[..., tuple]
+) -> None:
+    """AutoRAG-ko: BM25's list with the one gold document of each of 114 queries put first."""
+    folder = data_folder / "autorag_ko"
+    gold: dict[str, set[str]] = {}
+    for line in (folder / "qrels.trec").read_text().splitlines():
+        query_id, _, doc_id, _ = line.split()
+        gold.setdefault(query_id, set()).add(doc_id)
+    rows = []
+    for line in (folder / "bm25_top50.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        query_id, gold_ids = row["query_id"], sorted(gold[row["query_id"]])
+        rest = [doc_id for doc_id, _ in row["candidates"] if doc_id not in gold_ids]
+        rows.append({"query_id": query_id, "relevance_ids": gold_ids + rest})
+    moved = write_jsonl(tmp_path / "moved.jsonl", rows)
+    code, found = check(moved, "--qrels", folder / "qrels.trec")
+    assert code == 1
+    assert found["relevant_nearly_all_first"]["values"] == {"separated": 114, "lists": 114}
+    assert "leak" not in found
+
+
 @pytest.mark.parametrize(("run", "judged"), HONEST)
 def test_an_honest_first_stage_is_no_leak(
     data_folder: Path, check: Callable[..., tuple], run: str, judged: str
@@ -210,6 +338,8 @@ def test_an_honest_first_stage_is_no_leak(
     code, found = check(data_folder / run, "--qrels", data_folder / judged / "qrels.trec")
     assert "leak" not in found
     assert "first_place_stands_apart" not in found
+    assert "relevant_nearly_all_first" not in found
+    assert "nothing_listed_is_judged" not in found
     assert code in (0, 1)  # 1: the list is of a part of the queries
 
 
@@ -248,6 +378,11 @@ def test_a_set_of_ids_leaks_without_harm_and_an_ordered_list_with(
         code, found = check(task)
         assert (code, found["leak"]["harms"]) == (expected, ordered)
         assert found["leak"]["values"]["separated"] == 80
+        assert "relevant_nearly_all_first" not in found  # told once
+        depths = {"1", "5", "10", "20", "40"} if ordered else {"40"}
+        assert found["candidate_recall"]["values"].keys() == depths
+        assert ("they are sets" in found["candidate_recall"]["message"]) != ordered
+        assert ("unjudged" in found) == ordered
 
 
 def test_gzip_byte_order_mark_and_carriage_returns(
@@ -268,7 +403,8 @@ def test_hostile_ids_are_shown_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     """No control character of a file reaches the terminal, and no line is endless."""
-    write_jsonl(tmp_path / "t/corpus.jsonl", [{"_id": text, "text": ""}])
+    corpus = [{"_id": text, "text": "x"}, {"_id": text + "3", "text": ""}]
+    write_jsonl(tmp_path / "t/corpus.jsonl", corpus)
     write_jsonl(tmp_path / "t/queries.jsonl", [{"_id": text, "text": "x"}])
     judged = {"query_id": text, "doc_id": text + "2", "grade": 1}
     write_jsonl(tmp_path / "t/judgments.jsonl", [judged])
@@ -285,6 +421,7 @@ def test_hostile_ids_are_shown_as_text(
         (["absent.jsonl"], "absent.jsonl does not exist"),
         (["."], "holds neither corpus.jsonl"),
         (["nobody"], "unknown task"),
+        (["t.run", "--qrels", "nope.trec"], "--qrels nope.trec is no file"),
         (["t.run", "--similarity", "0"], "--similarity is above 0"),
         ([".", "--corpus", "c.jsonl"], "belong to a run or id-list file"),
     ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ import pytest
 
 import metrics
 from jobs.freeze import write_freeze_report
+from rerank.checking import examine
+from rerank.checking.loading import load_task
 from rerank.freezing import freeze
 from rerank.frozen import FrozenTask, open_frozen
 from rerank.frozen_facts import BINS_A_DECADE, frozen_facts, lengths_of
@@ -22,14 +24,17 @@ from rerank.reporting.histograms import histogram, trimmed
 from rerank.store import Store
 from rerank.suite.evaluation import retrieved_recall, view_task
 from rerank.tasks import TaskSpec
+from tests import hub_folders
+from tests.conftest import write_jsonl
 from tests.rerank.test_reporting import KNOWN_ELEMENTS, Outline
 from tests.rerank.test_reporting_document import HOSTILE
 
 
 @pytest.fixture
 def frozen(tmp_path: Path, make_task: Callable[..., Path]) -> Callable[..., FrozenTask]:
-    def make(**keys: object) -> FrozenTask:
+    def make(lists: Sequence[dict[str, object]] = (), **keys: object) -> FrozenTask:
         folder = make_task()
+        write_jsonl(folder / "ids.jsonl", lists)
         judged = folder / "judgments.jsonl"
         relevant = {
             (row["query_id"], row["doc_id"])
@@ -52,7 +57,7 @@ def frozen(tmp_path: Path, make_task: Callable[..., Path]) -> Callable[..., Froz
 def test_recall_and_unjudged_are_those_of_metrics(
     frozen: Callable[..., FrozenTask], inject: bool
 ) -> None:
-    """Every depth; and without the injected rows as the report of a suite has it."""
+    """Every depth; without the injected rows as the report of a suite has it; rows counted."""
     task = frozen(inject_gold=inject)
     facts, view = frozen_facts(task), view_task(task)
     names = [f"candidate_recall@{entry['depth']}" for entry in facts["recall"]]
@@ -64,16 +69,53 @@ def test_recall_and_unjudged_are_those_of_metrics(
             positions=view.ranks,
         ),
         view.judgments,
-        [*names, "unjudged@10"],
+        names,
         metrics.Conventions(),
     )
     for entry, name in zip(facts["recall"], names, strict=True):
         assert entry["recall"] == pytest.approx(evaluation.mean(name), abs=1e-12)
-    assert facts["unjudged_at_10"] == pytest.approx(evaluation.mean("unjudged@10"), abs=1e-12)
+    grades = {(j["query_id"], j["doc_id"]): j["grade"] for j in task.judgments.to_pylist()}
+    rows = [row for shard in task.shards for row in task.candidates(shard).to_pylist()]
+    there = [grades.get((r["query_id"], r["doc_id"]), -1) < 0 for r in rows if r["rank"] <= 10]
+    assert facts["unjudged_at_10"] == pytest.approx(np.mean(there), abs=1e-12)
+    assert facts["candidates_at_10"] == len(there)
+    said = " ".join(Outline(render_freeze_report(facts)).texts)
+    assert f"Of {len(there)} candidates at ranks 1 to 10, nobody judged" in said
     without = facts["recall"][-1]["without_injected"]
     plain = retrieved_recall(view)
     assert without == pytest.approx(facts["recall"][-1]["recall"] if plain is None else plain)
     assert (plain is None) != inject
+
+
+@pytest.mark.parametrize("rule", ["beside", "union", "within"])
+def test_recall_without_injected_rows_is_that_of_the_plain_list(
+    frozen: Callable[..., FrozenTask], rule: str
+) -> None:
+    """Oracle: the same task frozen without injection; under `within` at the deepest depth alone."""
+    plain = {entry["depth"]: entry["recall"] for entry in frozen_facts(frozen())["recall"]}
+    facts = frozen_facts(frozen(inject_gold=True, gold_rule=rule))
+    assert facts["injected"]["rows"] > 0
+    *above, deepest = facts["recall"]
+    assert deepest["without_injected"] == pytest.approx(plain[max(plain)])
+    for entry in above:
+        expected = plain.get(entry["depth"], plain[max(plain)])
+        assert entry["without_injected"] == (None if rule == "within" else pytest.approx(expected))
+    said = " ".join(Outline(render_freeze_report(facts)).texts)
+    assert ("known at the deepest depth alone" in said) == (rule == "within")
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_of_a_set_there_is_no_depth(frozen: Callable[..., FrozenTask], ordered: bool) -> None:
+    """The ids of a set stand in an order that means nothing: recall of the whole, no unjudged."""
+    every = [f"d{n:03d}" for n in range(5)]
+    lists = [{"query_id": f"q{n:02d}", "relevance_ids": every} for n in range(12)]
+    task = frozen(first_stage="ids", ids="ids.jsonl", ids_ordered=ordered, lists=lists)
+    facts = frozen_facts(task)
+    assert facts["ordered"] == ordered
+    assert [entry["depth"] for entry in facts["recall"]] == ([1, 3, 5] if ordered else [5])
+    assert (facts["unjudged_at_10"] is None) != ordered
+    said = " ".join(Outline(render_freeze_report(facts)).texts)
+    assert ("their ranks mean nothing" in said) != ordered
 
 
 def test_injected_rows_are_listed_by_query(frozen: Callable[..., FrozenTask]) -> None:
@@ -172,16 +214,32 @@ def test_hostile_text_is_text(frozen: Callable[..., FrozenTask], text: str) -> N
     assert not [name for name, _ in outline.attributes if name.startswith("on")]
 
 
-def test_frozen_candidates_without_any_row(tmp_path: Path) -> None:
-    """One judged query with an empty list: no figure is NaN, and the page is drawn."""
-    folder = tmp_path / "f"
-    folder.mkdir()
-    (folder / "candidates.jsonl").write_text('{"query_id": "q", "query": "", "candidates": []}\n')
-    (folder / "judgments.jsonl").write_text('{"query_id": "q", "doc_id": "d", "grade": 1}\n')
-    spec = TaskSpec(name="none", source="frozen_jsonl", folder=str(folder), qrels="judgments.jsonl")
-    task = freeze(spec, Store(tmp_path / "store"))
-    facts = frozen_facts(task)
+def test_a_task_without_any_candidate(frozen: Callable[..., FrozenTask]) -> None:
+    """As older versions froze them: no figure is NaN or a share, and the page says so."""
+    task = frozen()
+    facts = frozen_facts(FrozenTask(task.store, task.folder, {**task.manifest, "shards": []}))
     assert facts["recall"] == []
-    assert facts["unjudged_at_10"] == 0.0
+    assert (facts["unjudged_at_10"], facts["candidates_at_10"]) == (None, 0)
     json.dumps(facts, allow_nan=False)
-    assert Outline(render_freeze_report(facts)).open == []
+    outline = Outline(render_freeze_report(facts))
+    assert outline.open == []
+    assert "There are no candidates." in " ".join(outline.texts)
+
+
+def test_what_a_hub_brings_is_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen in an order that says nothing: in the report and in `rerank check` no depth."""
+    hub_folders.isolate(monkeypatch, tmp_path)
+    rows = [(f"question {n}", [f"right {n}"], [f"wrong {n} {k}" for k in range(6)]) for n in (1, 2)]
+    folder = hub_folders.write_folder(tmp_path / "data", hub_folders.reranking("test", rows))
+    spec = TaskSpec(
+        name="hub", source="hub", dataset=str(folder), layout="reranking", splits=("test",)
+    )
+    facts = frozen_facts(freeze(spec, Store(tmp_path / "store")))
+    assert not facts["ordered"]
+    assert [(entry["depth"], entry["recall"]) for entry in facts["recall"]] == [(7, 1.0)]
+    assert (facts["unjudged_at_10"], facts["candidates_at_10"]) == (None, None)
+    loaded = load_task(spec)
+    assert not loaded.ordered
+    found = {one.kind: one for one in examine(loaded.material, ordered=loaded.ordered)}
+    assert found["candidate_recall"].values == {"7": 1.0}
+    assert "unjudged" not in found

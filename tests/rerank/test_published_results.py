@@ -51,7 +51,9 @@ def score(model: str, task: str, value: float | None, **keys: Any) -> PublishedS
 def test_the_published_means_come_out_of_the_published_rows(data_folder: Path) -> None:
     """kmteb9: 17 means of nine tasks to 4 digits; the two jina models have no MultiLongDoc."""
     path = data_folder / "published_tables/kmteb9_readme_table.tsv"
-    scores = read_published(path, measure="nDCG@10")
+    with pytest.raises(InputError, match="'mean9_published' is the mean of the others in all 17"):
+        read_published(path, measure="nDCG@10")
+    scores = read_published(path, measure="nDCG@10", mean="mean9_published")
     found = block(scores, mean="mean9_published")
     assert [column["name"] for column in found["columns"]] == list(TASKS)
     assert found["notes"][1:] == []  # no published mean differs; the first says: nothing mapped
@@ -208,6 +210,49 @@ def test_a_published_mean_that_does_not_come_out_is_told() -> None:
     ]
 
 
+MEANS = "model\tT1\tT2\toverall\nm\t0.5\t0.7\t0.6\nn\t0.4\t0.9\t0.65\nk\t0.1\t\t0.1\n"
+
+
+def test_a_column_of_means_is_no_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """(0.5 + 0.7) / 2 and (0.4 + 0.9) / 2; named or left out it is read."""
+    path = tmp_path / "t.tsv"
+    path.write_text(MEANS)
+    with pytest.raises(InputError, match="column 'overall' is the mean .* `mean:`.*`ignored:`"):
+        read_published(path)
+    named = read_published(path, mean="overall")
+    assert {score.task for score in named} == {"T1", "T2", "overall"}
+    assert {score.task for score in read_published(path, ignored=["overall"])} == {"T1", "T2"}
+    assert main(["results", str(path)]) == 2
+    assert "--ignore" in capsys.readouterr().err
+    assert main(["results", str(path), "--ignore", "overall"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MEANS.replace("0.65", "0.651"),  # one row is otherwise
+        "model\tT1\tT2\tT3\nm\t0.5\t0.7\t0.6\nn\t0.5\t\t0.5\n",  # one full row
+        "model\tT1\tT2\nm\t0.5\t0.5\nn\t0.7\t0.7\n",  # one other column
+        "model\tT1\tT2\tT3\nm\t1\t1\t1\nn\t0\t0\t0\n",  # equal values
+    ],
+)
+def test_what_is_not_surely_a_mean_is_a_task(tmp_path: Path, text: str) -> None:
+    """Every column is read."""
+    path = tmp_path / "t.tsv"
+    path.write_text(text)
+    assert len({s.task for s in read_published(path)}) == text.split("\n")[0].count("\t")
+
+
+def test_a_table_without_a_measure_is_never_guessed() -> None:
+    """Alone and beside one that says its measure."""
+    unstated = score("m", "A", 0.5, measure="")
+    for scores in ([unstated], [score("m", "B", 0.5), unstated]):
+        with pytest.raises(ConfigError, match="does not say which measure .* with `measure`"):
+            block(scores)
+    with pytest.raises(ConfigError, match="its files hold no score"):
+        block([])
+
+
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
@@ -344,6 +389,7 @@ def suite(tmp_path: Path, make_task: Callable[..., Path]) -> Callable[..., list[
                 "samples": 100,
                 "imported": [
                     {"files": ["t.tsv"], "protocol": "P", "source": "S", "tasks": {"T": "tiny"}}
+                    | {"measure": "nDCG@10"}
                     | imported
                 ],
             },
@@ -384,6 +430,7 @@ def test_a_suite_shows_its_imports(suite: Callable[..., list[str]], tmp_path: Pa
         ({"tasks": {"T": "tiny", "U": "tiny"}}, "are both called 'tiny'"),
         ({"tasks": {"T": 1}}, "tasks is a mapping"),
         ({"measure": "nobody"}, "unknown measure"),
+        ({"measure": ""}, "a table does not say which measure it holds"),
         ({"protocoll": "x"}, "unknown key in"),
         ({"tasks": {"Z": "tiny"}}, "unknown published task"),
     ],
@@ -426,3 +473,6 @@ def test_results_lists_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "--write is for a result of mteb" in capsys.readouterr().err
     assert main(["results", names[1], "--measure", "R@5"]) == 2
     assert "has no R@5; it has nDCG@10, PPS" in capsys.readouterr().err
+    (tmp_path / "e.json").write_text("[]")
+    assert main(["results", str(tmp_path / "e.json")]) == 2
+    assert "e.json holds no score; check the file" in capsys.readouterr().err

@@ -117,6 +117,48 @@ def test_one_relevant_document_needs_many_lists() -> None:
     assert kinds(["rooo"] * 990 + ["oroo"] * 10) == []
 
 
+@pytest.mark.parametrize(
+    ("found", "n", "told", "harms"),
+    [
+        (114, 114, True, True),
+        (50, 50, True, True),
+        (49, 49, True, False),
+        (99, 100, True, False),
+        (20, 20, True, False),
+        (19, 19, False, False),
+        (19, 20, True, False),
+        (94, 100, False, False),
+    ],
+)
+def test_one_relevant_document_first_in_nearly_all_lists(
+    found: int, n: int, told: bool, harms: bool
+) -> None:
+    """95% of 20 lists or more are told; all of 50 or more harm, unless the list is a set."""
+    lists, relevant = lists_of(["rooo"] * found + ["oroo"] * (n - found))
+    judgments = [Judged(q, doc_id, 1) for q, doc_ids in relevant.items() for doc_id in doc_ids]
+    material = Material(judgments, lists=lists)
+    for ordered in (True, False):
+        (*said,) = [
+            one
+            for one in examine(material, ordered=ordered)
+            if one.kind == "relevant_nearly_all_first"
+        ]
+        assert [one.harms for one in said] == ([harms and ordered] if told else [])
+    scored = {key: CandidateList(e.doc_ids, (4.0, 3.0, 2.0, 1.0)) for key, e in lists.items()}
+    kinds_of_scored = [one.kind for one in examine(Material(judgments, lists=scored))]
+    assert "relevant_nearly_all_first" not in kinds_of_scored
+
+
+def test_nul_in_ids_and_texts() -> None:
+    """Told as warnings that leave the measures right."""
+    judgments, texts = [Judged("q", "d\0", 1)], {"d\0": "a\0b", "e": "plain"}
+    found = {one.kind: one for one in examine(Material(judgments, {"q": "\0"}, texts))}
+    for kind, shown in (("ids", repr("d\0")), ("queries", "q"), ("documents", "d\0")):
+        finding = found[f"nul_in_{kind}"]
+        assert (finding.level, finding.harms, finding.count) == ("warning", False, 1)
+        assert finding.examples == (shown,)
+
+
 def test_scores_are_evidence_of_a_ranker() -> None:
     """The same order with scores needs a chance below 1e-6."""
     falling = [5.0, 4.0, 3.0, 2.0, 1.0]
