@@ -2,7 +2,9 @@
 
     STORE/frozen/TASK/FINGERPRINT/{manifest.json, candidates/, queries.parquet, judgments.parquet}
     STORE/runs/TASK/MODEL/FINGERPRINT/{run.json, scores/, receipts/, attempts/, failures/}
+    STORE/indexes/FINGERPRINT/{index.json, vocabulary.parquet, *.npy}
     STORE/evaluations/SUITE/...   STORE/reports/SUITE/...   STORE/progress/MODEL/...
+    STORE/efficiency/TASK/MODEL/RUN/...
 
 STORE is a folder, local or shared, or a URL: s3://BUCKET/PREFIX, gs://, any scheme of fsspec. A
 write is one step everywhere (a rename in a folder, one put in a bucket), so a reader sees all of a

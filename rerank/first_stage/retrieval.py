@@ -22,11 +22,12 @@ from rerank.errors import RerankError
 from rerank.first_stage.bm25 import BM25Index, mapped_index
 from rerank.first_stage.token_blocks import processors
 
-FEW = 200_000  # postings of a query that are sooner added up than sorted out
-MUCH = 2e8  # queries times documents from which on several processes are worth their start
+FEW = 500_000  # postings of a query that are sooner added up than sorted out
+MUCH = 1e8  # queries times documents from which on several processes are worth their start
 PARTS = 4  # shares of the queries for each process, so that none waits long for another
 FREQUENT = 1 / 8  # of the documents: a token's weights are then kept as one per document
 LONG = 32  # times the depth: a token with more postings is read only if it must be
+SMALL = 2**16  # scores of which the best are found soonest without leaving out those that are 0
 TRIED = 3  # times the depth: documents scored to find out
 KEPT_BYTES = 2**30  # of such weights, of the tokens last asked for: 170 at 1.5 million documents
 
@@ -224,10 +225,12 @@ def top_positions(scores: np.ndarray, depth: int) -> np.ndarray:
     All documents tied with the last place are looked at before the cut, so which of them stay
     depends on their position (their id's order) alone.
     """
-    found = np.flatnonzero(scores > 0)
-    if depth < len(found):
-        positive = scores[found]
-        found = found[np.flatnonzero(positive >= _nth_largest(positive, depth))]
+    least = 0.0
+    if depth < len(scores) <= SMALL:
+        least = _nth_largest(scores, depth)
+    found = np.flatnonzero(scores >= np.float32(least) if least > 0 else scores > 0)
+    if depth < len(found) and least == 0:
+        found = found[np.flatnonzero(scores[found] >= _nth_largest(scores[found], depth))]
     order = np.argsort(-scores[found], kind="stable")
     return found[order][:depth]
 

@@ -24,7 +24,7 @@ from scripts.benchmarks.korean_passages import collection
 from scripts.benchmarks.memory import peak_memory
 
 ANALYZER = "mecab"
-SAMPLE = 60_000  # passages that the plain loop tokenises
+SAMPLE = 100_000  # passages that the plain loop tokenises
 Query = list[str]
 
 

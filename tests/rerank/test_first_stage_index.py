@@ -77,6 +77,7 @@ def test_the_best_are_those_of_a_full_sort(
 ) -> None:
     """All scores by bm25s, sorted: score descending, then position. Ties at the cut included."""
     monkeypatch.setattr(retrieval, "FEW", 0 if way != "whole" else 10**9)
+    monkeypatch.setattr(retrieval, "SMALL", 0 if way == "pruned" else 2**16)
     monkeypatch.setattr(retrieval, "LONG", 1 if way == "pruned early" else 32)
     settings, texts = BM25Settings(method), texts_of(400, seed=2)
     index, theirs = index_of(texts, settings), peer(texts, settings)
