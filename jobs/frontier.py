@@ -94,7 +94,7 @@ def _cascades(words: str, suite: Suite) -> tuple[tuple[str, str], ...] | None:
     """The stated pairs, None for every one that makes sense."""
     if words == "all":
         return None
-    models = [model.name for model in suite.models]
+    models = [model.name for model in suite.models if model.adapter != "first_stage"]
     found = []
     for word in [] if words == "none" else words.split(","):
         small, colon, large = (part.strip() for part in word.partition(":"))
@@ -103,8 +103,10 @@ def _cascades(words: str, suite: Suite) -> tuple[tuple[str, str], ...] | None:
         for name in (small, large):
             if name not in models:
                 raise unknown_name("model in --cascades", name, models)
+        if small == large:
+            raise ConfigError(f"--cascades '{word}': a cascade is of two models; name another")
         found.append((small, large))
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _numbers(words: str, kind: type[Any], option: str, example: str) -> tuple[Any, ...]:

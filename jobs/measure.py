@@ -101,7 +101,11 @@ def works_of(arguments: argparse.Namespace, suite: Suite, store: Store) -> list[
             rates=rates,
             warm_up=arguments.warm_up,
             requests=arguments.requests,
-            max_batch_tokens=arguments.max_batch_tokens or suite.spec.token_budget,
+            max_batch_tokens=(
+                suite.spec.token_budget
+                if arguments.max_batch_tokens is None
+                else arguments.max_batch_tokens
+            ),
             max_wait=arguments.max_wait_ms / 1000,
             timeout=arguments.timeout,
             retries=arguments.retries,
@@ -123,6 +127,8 @@ def _check(work: Measurement) -> None:
         raise ConfigError(f"--depth must be at least 1, is {work.depth}")
     if not 0 <= work.max_wait < 1e6:
         raise ConfigError("--max-wait-ms is from 0")
+    if work.max_batch_tokens is not None and work.max_batch_tokens < 1:
+        raise ConfigError(f"--max-batch-tokens must be at least 1, is {work.max_batch_tokens}")
     if work.timeout is not None and not 0 < work.timeout < 1e6:
         raise ConfigError(f"--timeout must be above 0 seconds, is {work.timeout}")
     if not work.loads and ADAPTERS[work.model.adapter].weightless:
@@ -176,6 +182,12 @@ def say_record(record: Record) -> None:
     if record["latency"]:
         say(f"\n{record['model']} on {record['task']}, a request: {_request(record)}")
         say(table(LATENCY_HEAD, [_latency_row(found) for found in record["latency"]]))
+    for found in record["latency"]:
+        if lost := found["unanswered"]:
+            say(
+                f"note: {found['name']}: {lost:,} of {found['n'] + lost:,} requests got no answer; "
+                "the percentiles are of the others alone"
+            )
     for reason in record["conditions"]["other_load"]["shared"]:
         say(f"note: this machine was shared: {reason}")
     if record["served"]:
@@ -235,4 +247,5 @@ def _interval(level: Record | None) -> str:
     text = f"{1000 * level['value']:,.1f}"
     if level["low"] is None:
         return text
-    return f"{text} [{1000 * level['low']:,.1f}, {1000 * level['high']:,.1f}]"
+    high = MISSING if level["high"] is None else f"{1000 * level['high']:,.1f}"
+    return f"{text} [{1000 * level['low']:,.1f}, {high}]"

@@ -44,7 +44,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "parameters": ("Params (B)", "파라미터(B)"),
     "pps": ("Pairs/s", "쌍/초"),
     "replay_pps": ("Pairs/s (replay)", "쌍/초(리플레이)"),
-    "p95": ("p95 latency (s)", "p95 지연(초)"),
+    "p95": ("p95 of one client (s)", "클라이언트 1개의 p95(초)"),
     "headroom": ("Headroom", "남은 여지"),
     "recovered": ("Recovered", "회복률"),
     "oracle": ("Oracle {0}", "오라클 {0}"),

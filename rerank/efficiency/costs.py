@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rerank.efficiency.results import newest, pairs_per_second
+from rerank.efficiency.results import newest, pairs_per_second, records_of
 from rerank.efficiency.sweeps import Configuration
 from rerank.errors import ConfigError, unknown_name
 from rerank.models.adapters import ADAPTERS
@@ -43,6 +43,7 @@ class Speed:
     source: str
     gpus: float
     latency: Mapping[int | None, float]
+    served: bool = False
 
 
 def speeds_of(store: Store, runs: Sequence[tuple[ModelSpec, Run]], kind: str) -> dict[str, Speed]:
@@ -78,6 +79,8 @@ def _measured(store: Store, model: ModelSpec, run: Run) -> Speed | None:
     if record is None or rate is None:
         return None
     source = f"efficiency/{run.task.name}/{model.name}/{run.fingerprint}/{record['id']}.json"
+    if record["conditions"]["other_load"]["shared"]:
+        source += " (others used the machine)"
     return Speed(rate, "measured", source, float(record["num_gpus"]), _latency(store, model, run))
 
 
@@ -92,17 +95,19 @@ def _from_receipts(store: Store, model: ModelSpec, run: Run) -> Speed:
     worker = receipts[0].get("worker")
     gpus = gpus if isinstance(worker, dict) and worker.get("device") == "cuda" else 0.0
     source = f"{len(receipts)} receipts of {run.key}"
-    return Speed(rows / max(seconds, 1e-9), "receipts", source, gpus, _latency(store, model, run))
+    rate, latency = rows / max(seconds, 1e-9), _latency(store, model, run)
+    return Speed(rate, "receipts", source, gpus, latency, served=model.adapter == "http")
 
 
 def _latency(store: Store, model: ModelSpec, run: Run) -> dict[int | None, float]:
-    """Measured p95 of one client, by depth; all candidates stand under None and their number."""
-    record = newest(store, run.task.name, model.name, run.fingerprint)
-    for found in record["latency"] if record is not None else ():
-        if found["load"]["concurrency"] == 1 and "p95" in found["latency"]:
-            depth = record["depth"] if record is not None else None
-            return {depth: float(found["latency"]["p95"]["value"])}
-    return {}
+    """Measured p95 of one client, by depth (None: all candidates), the latest of each depth; a load
+    of which a request got no answer has none: its slowest are not in it."""
+    found: dict[int | None, float] = {}
+    for record in records_of(store, run.task.name, model.name, run.fingerprint):
+        for load in record["latency"] if record["depth"] not in found else ():
+            if load["load"]["concurrency"] == 1 and load["n"] and not load["unanswered"]:
+                found[record["depth"]] = float(load["latency"]["p95"]["value"])
+    return found
 
 
 def costs_of(
@@ -114,6 +119,7 @@ def costs_of(
     """
     seconds = np.zeros(1)
     gpu_seconds = money = pairs = 0.0
+    billed = any(speeds[model].served for model in configuration.pairs)  # by its server, not here
     for model, counts in configuration.pairs.items():
         speed = speeds[model]
         spent = counts / speed.pairs_per_second
@@ -126,7 +132,7 @@ def costs_of(
         "p95": float(np.quantile(seconds, 0.95)),
         "latency": _measured_latency(configuration, speeds),
         "gpu_hours": 1000 * gpu_seconds / 3600,
-        "price": None if price is None else 1000 * money / 3600 * price,
+        "price": None if price is None or billed else 1000 * money / 3600 * price,
         "pairs": pairs,
     }
 

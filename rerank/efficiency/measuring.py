@@ -86,8 +86,9 @@ class Measurement:
 
     @property
     def machine_price(self) -> float | None:
-        """Of what the model's worker holds: its GPUs, a CPU worker counts as one machine."""
-        if self.price_per_hour is None:
+        """Of what the model's worker holds: its GPUs, a CPU worker counts as one machine; None for
+        a server, which sends its own bill."""
+        if self.price_per_hour is None or self.model.adapter == "http":
             return None
         gpus = self.model.num_gpus if self.placement.device == "cuda" else 1.0
         return self.price_per_hour * gpus

@@ -19,8 +19,9 @@ CELLS = 1 << 22  # drawn values at once: bounds memory
 def percentiles(values: Sequence[float], *, samples: int = SAMPLES, seed: int = 17) -> Any:
     """Level -> {"value", "low", "high"} of (n,) values in the order of their requests.
 
-    95 % percentile intervals over resamples of blocks of about sqrt(n) neighbours; low and high are
-    None for fewer than two values. {} for none.
+    95 % percentile intervals over resamples of blocks of about sqrt(n) neighbours; low is None
+    for fewer than two values, high for so few that all may lie below the level (0.025 of chance).
+    {} for none.
     """
     column = np.asarray(values, dtype=np.float64)
     if not len(column):
@@ -31,6 +32,8 @@ def percentiles(values: Sequence[float], *, samples: int = SAMPLES, seed: int = 
     if len(column) > 1:
         drawn = _resampled(column, tails, samples, np.random.default_rng(seed))
         low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    # a resample has no value above the largest: of too few values no upper end is known
+    high = np.where(tails ** len(column) > 0.025, np.nan, high)
     return {
         name: {"value": value, "low": _known(start), "high": _known(end)}
         for name, value, start, end in zip(

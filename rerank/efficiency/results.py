@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rerank.store import Store
@@ -31,12 +32,16 @@ def write_measurement(store: Store, record: Record) -> str:
 
 def newest(store: Store, task: str, model: str, run: str) -> Record | None:
     """The latest measurement of a run's recipe, None where there is none that is whole."""
+    return next(records_of(store, task, model, run), None)
+
+
+def records_of(store: Store, task: str, model: str, run: str) -> Iterator[Record]:
+    """Every measurement of a run's recipe that is whole, the latest first."""
     folder = folder_of(task, model, run)
     for name in reversed(store.files(folder)):
         record = store.read_record(f"{folder}/{name}", KEYS)
         if record is not None:
-            return record
-    return None
+            yield record
 
 
 def newest_of_model(store: Store, task: str, model: str) -> list[Record]:

@@ -106,9 +106,11 @@ def _latency_row(found: Record) -> Row:
     spent = ", ".join(f"{name} {part['share']:.0%}" for name, part in parts if part["share"])
     cost = found["cost_per_1000"]
     levels: Sequence[Cell] = [_milliseconds(found["latency"].get(p)) for p in ("p50", "p95", "p99")]
+    lost = found["unanswered"]
+    note = f"{lost:,} without an answer, not in the percentiles" if lost else ""
     return Row(
         (
-            found["name"],
+            Cell(found["name"], note=note),
             *levels,
             f"{found['requests_per_second']:,.2f}",
             spent,
@@ -121,7 +123,8 @@ def _latency_row(found: Record) -> Row:
 def _milliseconds(level: Record | None) -> Cell:
     if level is None:
         return Cell(MISSING)
-    note = "" if level["low"] is None else f"{1000 * level['low']:,.1f}–{1000 * level['high']:,.1f}"
+    high = "?" if level["high"] is None else f"{1000 * level['high']:,.1f}"
+    note = "" if level["low"] is None else f"{1000 * level['low']:,.1f}–{high}"
     return Cell(f"{1000 * level['value']:,.1f}", note=note)
 
 

@@ -119,11 +119,12 @@ def _headroom(system: SystemEvaluation, base: SystemEvaluation, primary: str) ->
 
 
 def _latency(measured: Row | None) -> Row:
-    """Seconds that 95 % of requests stay below, under the first load that was measured."""
-    for found in (measured or {}).get("latency") or ():
-        level = found["latency"].get("p95")
-        if level is not None:
-            return {"p95": level["value"], "load": found["name"]}
+    """Seconds that 95 % of requests stay below: of one client with all candidates, all of them
+    answered by this machine; anything else is no figure to put beside other systems'."""
+    whole = measured is not None and measured["depth"] is None and not measured.get("served")
+    for found in measured["latency"] if measured is not None and whole else ():
+        if found["load"]["concurrency"] == 1 and found["n"] and not found["unanswered"]:
+            return {"p95": found["latency"]["p95"]["value"], "load": found["name"]}
     return {"p95": None, "load": None}
 
 
@@ -165,11 +166,14 @@ def _difference(difference: Difference) -> Row:
 
 
 def replay_rate(receipts: Iterable[Row]) -> float | None:
-    """Pairs a second of worker time in a replay; None where a shard's time is not known whole."""
+    """Pairs a second of worker time in a replay; None where a shard's time is not known whole,
+    or was a server's."""
     pairs, seconds = 0, 0.0
     for receipt in receipts:
         if receipt.get("deaths") != 0 or not {"started", "finished"} <= receipt.keys():
             return None
+        if "requests" in receipt.get("report", {}).get("counts", {}):
+            return None  # a server's, its network and rate limit included
         pairs += receipt["rows"]
         seconds += receipt["finished"] - receipt["started"]
     return pairs / seconds if seconds > 0 else None

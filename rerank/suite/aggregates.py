@@ -13,9 +13,11 @@ one evaluation; folders of earlier ones are removed after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+
+import pyarrow as pa
 
 from rerank.efficiency.results import folder_of
 from rerank.fingerprint import fingerprint
@@ -68,23 +70,38 @@ def write_aggregates(
     folder = aggregates_key(findings.suite.name)
     key, stamp = f"{folder}/index.json", stamp_of(store, findings, models, imported, waiting)
     known = store.read_record(key, INDEX_KEYS)
-    if known is not None and known["stamp"] == stamp:
-        return key
     at = f"{folder}/{stamp}"
-    for name, rows in _rows(findings).items():
-        store.write_table(f"{at}/{name}.parquet", table_of_rows(name, rows))
-    for task in findings.tasks:
-        systems = systems_of(findings, task)
-        view = systems[0].view
-        store.write_table(f"{at}/queries/{task}.parquet", queries_table(view, findings.suite))
-        for system in systems:
-            store.write_table(f"{at}/values/{task}/{system.model}.parquet", values_table(system))
-        resamples = resamples_table(systems, findings.suite)
-        if resamples is not None:
-            store.write_table(f"{at}/resamples/{task}.parquet", resamples)
-    store.write(key, json_bytes(index_of(findings, models, imported, waiting, stamp)))
+    if known is not None and known["stamp"] == stamp and _whole(store, at, known):
+        return key
+    names = []
+    for name, table in _tables(findings):
+        store.write_table(f"{at}/{name}", table)
+        names.append(name)
+    index = {**index_of(findings, models, imported, waiting, stamp), "tables": sorted(names)}
+    store.write(key, json_bytes(index))
     _remove_others(store, folder, stamp)
     return key
+
+
+def _tables(findings: Findings) -> Iterator[tuple[str, pa.Table]]:
+    """(file below the stamp's folder, table) of all that the app reads."""
+    for name, rows in _rows(findings).items():
+        yield f"{name}.parquet", table_of_rows(name, rows)
+    for task in findings.tasks:
+        systems = systems_of(findings, task)
+        yield f"queries/{task}.parquet", queries_table(systems[0].view, findings.suite)
+        for system in systems:
+            yield f"values/{task}/{system.model}.parquet", values_table(system)
+        resamples = resamples_table(systems, findings.suite)
+        if resamples is not None:
+            yield f"resamples/{task}.parquet", resamples
+
+
+def _whole(store: Store, at: str, index: Mapping[str, Any]) -> bool:
+    """Are all tables there that the index stands for?"""
+    wanted = [f"{at}/{name}".rpartition("/") for name in index.get("tables", ())]
+    there = {folder: set(store.files(folder)) for folder, _, _ in wanted}
+    return bool(wanted) and all(name in there[folder] for folder, _, name in wanted)
 
 
 def stamp_of(

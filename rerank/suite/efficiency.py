@@ -17,6 +17,7 @@ from rerank.efficiency.results import newest
 from rerank.runs import Run
 
 TIMES = ("started", "finished", "report", "deaths")  # of a receipt
+LEAST = 72  # requests: of fewer, all may lie below the 95th percentile (0.95 ** 72 < 0.025)
 
 
 class NotMeasured(Exception):  # noqa: N818  (it is a state, not a mistake)
@@ -26,13 +27,13 @@ class NotMeasured(Exception):  # noqa: N818  (it is a state, not a mistake)
 def p95_latency(run: Run) -> tuple[float, int]:
     """95th percentile of the seconds a query took, and n.
 
-    Of the requests of one client with all candidates where `rerank measure` timed them; else of the
-    receipts (reading a query's input and forwarding). NotMeasured where there is no measurement,
-    and shards hold several queries or a shard was not scored in one go.
+    Of the requests of one client with all candidates where `rerank measure` timed enough of them;
+    else of the receipts (reading a query's input and forwarding). NotMeasured where there is no
+    measurement, and shards hold several queries or a shard was not scored in one go.
     """
     record = newest(run.store, run.task.name, run.model, run.fingerprint)
     for found in record["latency"] if record is not None and record["depth"] is None else ():
-        if found["load"]["concurrency"] == 1 and found["n"] and not found["unanswered"]:
+        if found["load"]["concurrency"] == 1 and found["n"] >= LEAST and not found["unanswered"]:
             return float(found["latency"]["p95"]["value"]), int(found["n"])
     receipts = timed_receipts(run)
     queries = [shard.queries for shard in run.task.shards]

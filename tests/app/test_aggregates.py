@@ -6,6 +6,7 @@ Every query of the trial has the same grades, so a system's value follows from i
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from jobs.app.views.scope import Scope
 from jobs.app.wording import Words
 from rerank.efficiency.results import KEYS, write_measurement
 from rerank.store import Store
-from rerank.suite.aggregate_tables import replay_rate
+from rerank.suite.aggregate_tables import _latency, replay_rate
 from rerank.suite.aggregates import aggregates_key, write_aggregates
 from rerank.suite.findings import find
 from tests.app.stores import MODELS, QUERIES, SUITE, evaluated, query_ids
@@ -158,6 +159,41 @@ def test_words_about_models_are_part_of_the_stamp(tmp_path: Path) -> None:
     assert {system["licence"] for system in index["systems"]} == {"GPL-3.0"}
 
 
+ONE_CLIENT = {
+    **{"name": "closed 1", "load": {"concurrency": 1}, "n": 5000, "unanswered": 0},
+    "latency": {"p95": {"value": 0.25}},
+}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"depth": 1},
+        {"served": {"network": True}},
+        {"latency": [{**ONE_CLIENT, "unanswered": 2}]},
+        {"latency": [{**ONE_CLIENT, "load": {"concurrency": 32}}]},
+    ],
+)
+def test_what_is_no_request_of_one_client_has_no_place_in_the_column(changed: dict) -> None:
+    """Fewer candidates, a server's network, only those that were answered, other load."""
+    record = {"depth": None, "latency": [ONE_CLIENT]}
+    assert _latency(record) == {"p95": 0.25, "load": "closed 1"}
+    assert _latency({**record, **changed}) == {"p95": None, "load": None}
+
+
+def test_a_folder_that_lost_a_table_is_written_again(tmp_path: Path) -> None:
+    """The index is whole, and what it stands for is not."""
+    findings, store = evaluated(tmp_path), Store(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store/evaluations")  # the trial's own lack a system's task
+    write_aggregates(store, findings, MODELS)
+    tables = sorted((tmp_path / "store/evaluations/trial/aggregates").rglob("*.parquet"))
+    before = {table: table.read_bytes() for table in tables}
+    for table in tables:
+        table.unlink()
+        write_aggregates(store, findings, MODELS)
+        assert table.read_bytes() == before[table], table
+
+
 def test_measurements_of_speed_are_taken_in(tmp_path: Path) -> None:
     """One record of task one, as `rerank measure` writes it: another stamp, and figures."""
     findings, store = evaluated(tmp_path), Store(tmp_path / "store")
@@ -167,7 +203,7 @@ def test_measurements_of_speed_are_taken_in(tmp_path: Path) -> None:
         **{"id": "t-1", "task": "one", "model": "new"},
         "run": findings.system("one", "new").run.fingerprint,
         "throughput": {"shared": None, "whole": {"best": {"pairs_per_second": 120.0}}},
-        "latency": [{"name": "closed 1", "latency": {"p95": {"value": 0.25}}}],
+        "latency": [ONE_CLIENT],
     }
     write_measurement(store, record)
     write_aggregates(store, findings, MODELS)

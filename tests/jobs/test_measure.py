@@ -46,7 +46,7 @@ def as_json(capsys: pytest.CaptureFixture[str], verb: Any, *words: str) -> dict[
     return found
 
 
-FEW = ("--requests", "6", "--warm-up", "2", "--concurrency", "1,2", "--rates", "200")
+FEW = ("--requests", "72", "--warm-up", "2", "--concurrency", "1,2", "--rates", "200")
 
 
 def test_a_measurement_holds_its_conditions_and_is_found_again(
@@ -60,7 +60,7 @@ def test_a_measurement_holds_its_conditions_and_is_found_again(
     assert (record["model"], record["task"], record["throughput"]) == ("overlap", "tiny", None)
     assert [row["name"] for row in record["latency"]] == ["1 client", "2 clients", "200 requests/s"]
     for row in record["latency"]:
-        assert (row["n"], row["unanswered"], row["load"]["warm_up"]) == (6, 0, 2)
+        assert (row["n"], row["unanswered"], row["load"]["warm_up"]) == (72, 0, 2)
         assert abs(row["unaccounted_share"]) < 0.02
         assert row["parts"]["compute"]["share"] > 0
         level = row["latency"]["p95"]
@@ -209,6 +209,8 @@ def test_the_whole_list_is_the_evaluation_of_the_run(
         (("--measure", "nDCG@11"), "unknown measure of this suite"),
         (("--cascades", "overlap"), "write SMALL:LARGE"),
         (("--cascades", "overlap:bge"), "unknown model in --cascades 'bge'"),
+        (("--cascades", "first_stage:overlap"), "unknown model in --cascades 'first_stage'"),
+        (("--cascades", "overlap:overlap"), "a cascade is of two models"),
         (("--cost", "price"), "price_per_hour"),
         (("--depths", "0"), "every number is above 0"),
         (("--gap-shares", "1.5"), "every number is above 0"),
@@ -290,7 +292,7 @@ def test_the_report_shows_what_is_on_file_of_its_own_runs(
     assert '<circle cx="5.50%"' in page  # what costs nothing stands on the left edge
     assert "### Frontier: tiny" in text
     assert "### Measured: overlap on tiny" in text
-    assert "2 requests warm up, 6 measured" in text
+    assert "2 requests warm up, 72 measured" in text
     key = f"evaluations/{suite.spec.name}/frontier.json"
     record = store.read_json(key)
     record["tasks"][0]["runs"]["overlap"] = "another"

@@ -196,7 +196,8 @@ def test_a_request_without_an_answer_is_in_no_percentile() -> None:
 
 
 def test_percentiles_and_their_intervals() -> None:
-    """Values by hand; an interval holds its value and shrinks with n; equal values have none."""
+    """Values by hand; an interval holds its value and shrinks with n; its upper end is
+    unknown where few values leave it open."""
     found = percentiles(np.arange(1.0, 102.0))
     assert [found[name]["value"] for name in ("p50", "p95", "p99")] == [51.0, 96.0, 100.0]
     rng = np.random.default_rng(3)
@@ -206,7 +207,10 @@ def test_percentiles_and_their_intervals() -> None:
         assert level["low"] < level["value"] < level["high"]
         widths.append(level["high"] - level["low"])
     assert widths[1] < widths[0] / 4
-    assert percentiles([2.0, 2.0])["p99"] == {"value": 2.0, "low": 2.0, "high": 2.0}
+    assert percentiles([2.0, 2.0])["p99"] == {"value": 2.0, "low": 2.0, "high": None}
+    for name, n in (("p50", 6), ("p95", 72), ("p99", 368)):  # 0.5 ** 6, 0.95 ** 72, 0.99 ** 368
+        assert percentiles([2.0] * n)[name] == {"value": 2.0, "low": 2.0, "high": 2.0}
+        assert percentiles([2.0] * (n - 1))[name]["high"] is None  # all may lie below the level
     assert percentiles([2.0])["p50"] == {"value": 2.0, "low": None, "high": None}
     assert percentiles([]) == {}
 

@@ -3,6 +3,8 @@ frontier whose dominated and indistinct configurations were planted."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,8 @@ def test_costs_are_sums_over_the_models_of_a_configuration() -> None:
     alone = Configuration("l", np.empty(0), {"l": np.array([2, 1])})
     assert costs_of(alone, speeds, None)["latency"] == 0.5
     assert costs_of(alone, speeds, None)["price"] is None
+    served = {**speeds, "l": replace(speeds["l"], served=True)}
+    assert costs_of(both, served, price=3.0)["price"] is None  # its server sends its own bill
     nobody = costs_of(Configuration("first_stage", np.empty(0), {}), speeds, 3.0)
     assert (nobody["seconds"], nobody["price"], nobody["latency"]) == (0.0, 0.0, 0.0)
 
