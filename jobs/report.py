@@ -53,12 +53,11 @@ def environment(findings: Findings) -> list[tuple[str, str]]:
     rows = [(name, str(here[name])) for name in ("platform", "python", "git_commit")]
     rows += [(name, str(version)) for name, version in here["packages"].items() if version]
     for system in findings.systems:
-        receipts = list(system.run.receipts().values())
         for key, label in (("worker", "machine of"), ("recipe", "input of")):
-            found = {_facts(receipt.get(key, {})) for receipt in receipts}
+            found = {_facts(receipt.get(key, {})) for receipt in system.receipts}
             rows += [(f"{label} {system.model} on {system.task}", text) for text in sorted(found)]
         counted = Counter[str]()
-        for receipt in receipts:
+        for receipt in system.receipts:
             counted.update(receipt.get("report", {}).get("counts", {}))
         if counted:
             rows.append((f"counted by {system.model} on {system.task}", _facts(counted)))

@@ -240,7 +240,7 @@ class _Forwarding:
 
     def _count(self, lengths: Sequence[Length]) -> None:
         self.forwarded.append(Shape.of(lengths))
-        reused = _reused(lengths)
+        reused = reused_tokens(lengths)
         self.reused += reused
         self.tokens += sum(length.tokens for length in lengths) - reused
 
@@ -323,10 +323,16 @@ def _outputs(
     forwarding: _Forwarding, base: int
 ) -> tuple[list[Item], list[np.ndarray | None], list[str | None]]:
     """Items from number `base` on with the output of each, or the reason why there is none."""
-    found = forwarding.found[base:]
+    return forwarding.items[base:], *split_outputs(forwarding.found[base:])
+
+
+def split_outputs(
+    found: Sequence[Output],
+) -> tuple[list[np.ndarray | None], list[str | None]]:
+    """Output rows, None where there is none; and the reasons why, None where there is one."""
     outputs = [None if isinstance(output, str) else output for output in found]
     failures = [output if isinstance(output, str) else None for output in found]
-    return forwarding.items[base:], outputs, failures
+    return outputs, failures
 
 
 def _report(
@@ -354,7 +360,7 @@ def _report(
     )
 
 
-def _reused(batch: Sequence[Length]) -> int:
+def reused_tokens(batch: Sequence[Length]) -> int:
     """Tokens of shared beginnings that all but the first input of each share take over."""
     first = {length.share: length.shared for length in batch if length.share is not None}
     return sum(length.shared for length in batch) - sum(first.values())

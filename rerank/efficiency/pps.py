@@ -18,7 +18,7 @@ from rerank.errors import ScoringError
 from rerank.models.pointwise import PairInput
 from rerank.probing import Memory, is_out_of_memory, release_memory
 from rerank.records import Advancing, Costly, Item, QueryGroup, Scorer
-from rerank.scoring import check_finite, checked_rows, length_of
+from rerank.scoring import check_finite, checked_rows, length_of, reused_tokens
 
 FIRST_BATCH = 8
 TIMED_PASSES = 3
@@ -190,24 +190,19 @@ def _point(
             release_memory()
             return None
         seconds.append(spent)
-    shapes = [Shape.of([length_of(item) for item in batch]) for batch in batches]
+    lengths = [[length_of(item) for item in batch] for batch in batches]
+    shapes = list(map(Shape.of, lengths))
     forwarded = [item for batch in batches for item in batch]
     return Point(
         batch_size=size,
         pairs=len(forwarded) * sample.pairs_per_item,
-        tokens=sum(item.tokens for item in forwarded) - sum(map(_reused, batches)),
+        tokens=sum(item.tokens for item in forwarded) - sum(map(reused_tokens, lengths)),
         padded_tokens=sum(shape.tokens for shape in shapes),
         # of the whole inputs: what sharing spares would make the rate look better than it is
         flop=None if cost is None or sample.shares else cost.of([i.tokens for i in forwarded]),
         seconds=tuple(seconds[WARM_UP_PASSES:]),
         peak_memory=None if memory is None else memory.peak(),
     )
-
-
-def _reused(batch: Sequence[Item]) -> int:
-    """Tokens that all but the first input of each share take over."""
-    first = {item.share: item.shared_tokens for item in batch if item.share is not None}
-    return sum(item.shared_tokens for item in batch) - sum(first.values())
 
 
 def _pass(scorer: Scorer, batches: Sequence[list[Item]], clock: ForwardClock) -> float | None:

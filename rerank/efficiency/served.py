@@ -17,10 +17,9 @@ import httpx2
 import numpy as np
 
 from rerank.efficiency.load import Timing
-from rerank.models.http import ServedReranker
+from rerank.models.http import ServedReranker, client_of
 from rerank.models.http_client import Answered, Client, Refused
-from rerank.models.http_dialects import DIALECTS
-from rerank.models.http_params import HttpParams, key_of, settings_of
+from rerank.models.http_params import settings_of
 from rerank.records import ModelSpec, QueryGroup
 
 
@@ -84,26 +83,12 @@ class Recorded:
             self.traces.append(self.client.here.trace)
 
 
-def traced_client(params: HttpParams) -> TracedClient:
-    """The client that the settings ask for. ScoringError: the key's variable is not set here."""
-    return TracedClient(
-        params.url.rstrip("/") + DIALECTS[params.dialect].path,
-        key=key_of(params),
-        key_variable=params.key_variable,
-        connect_timeout=params.connect_timeout,
-        timeout=params.timeout,
-        retries=params.retries,
-        concurrency=params.concurrency,
-        requests_per_minute=params.requests_per_minute,
-    )
-
-
 class Served:
     """The service behind a url. All requests share one client, its rate limit and connections."""
 
     def __init__(self, spec: ModelSpec, clients: int) -> None:
         self.params = settings_of(spec)
-        self.client = traced_client(self.params)
+        self.client = client_of(self.params, TracedClient)
         self.pool = ThreadPoolExecutor(clients, "client")
 
     async def __aenter__(self) -> Served:

@@ -22,7 +22,7 @@ from rerank.efficiency.load import Timing
 from rerank.errors import ScoringError
 from rerank.probing import is_out_of_memory, release_memory
 from rerank.records import Advancing, Item, QueryGroup, Scorer
-from rerank.scoring import OUT_OF_MEMORY, check_finite, checked_rows, length_of
+from rerank.scoring import OUT_OF_MEMORY, check_finite, checked_rows, length_of, split_outputs
 
 Found = np.ndarray | str  # a row of a model's output, or why there is none
 Result = TypeVar("Result")
@@ -175,7 +175,7 @@ def _own(number: int, items: Sequence[Item]) -> Sequence[Item]:
 def _next_round(
     scorer: Advancing, number: int, work: Work, items: Sequence[Item], found: Sequence[Found]
 ) -> list[Item]:
-    outputs, failures = _split(found)
+    outputs, failures = split_outputs(found)
     return list(_own(number, scorer.advance([work.group], items, outputs, failures)))
 
 
@@ -209,18 +209,12 @@ def _forward(scorer: Scorer, items: Sequence[Item]) -> list[Found]:
     return _forward(scorer, items[:middle]) + _forward(scorer, items[middle:])
 
 
-def _split(found: Sequence[Found]) -> tuple[list[np.ndarray | None], list[str | None]]:
-    outputs = [None if isinstance(output, str) else output for output in found]
-    failures = [output if isinstance(output, str) else None for output in found]
-    return outputs, failures
-
-
 def ranking(scorer: Scorer, group: QueryGroup, done: Done) -> list[dict[str, Any]]:
     """The candidates with their scores, best first; equal ones in stage-1 order, failed ones last.
 
     ScoringError: the scorer gave no score, and no reason, for a candidate.
     """
-    (result,) = scorer.combine([group], done.items, *_split(done.found))
+    (result,) = scorer.combine([group], done.items, *split_outputs(done.found))
     if len(result.scores) != len(group):
         raise ScoringError(f"{len(result.scores)} scores for {len(group)} candidates")
     order = np.argsort(-result.scores, kind="stable").tolist()  # NaN goes last

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from rerank.records import GroupScores, Item, ModelSpec, Placement, QueryGroup
 
 if TYPE_CHECKING:
     from rerank.models.http_client import Client
+
+ClientKind = TypeVar("ClientKind", bound="Client")
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,12 @@ def load(spec: ModelSpec, placement: Placement) -> ServedReranker:
     from rerank.models.http_client import Client
 
     params = settings_of(spec)
-    client = Client(
+    return ServedReranker(params, client_of(params, Client))
+
+
+def client_of(params: HttpParams, kind: type[ClientKind]) -> ClientKind:
+    """The client that the settings ask for. ScoringError: the key's variable is not set here."""
+    return kind(
         params.url.rstrip("/") + DIALECTS[params.dialect].path,
         key=key_of(params),
         key_variable=params.key_variable,
@@ -217,7 +224,6 @@ def load(spec: ModelSpec, placement: Placement) -> ServedReranker:
         concurrency=params.concurrency,
         requests_per_minute=params.requests_per_minute,
     )
-    return ServedReranker(params, client)
 
 
 def contract(spec: ModelSpec) -> Contract:

@@ -20,7 +20,8 @@ FOOTER = "Made by Rerank Replay. The same numbers are in report.json and report.
 def render_html(report: Mapping[str, Any]) -> str:
     """The report as one self-contained HTML file; the shape of `report` is in schema.py."""
     known = cast(Report, report)
-    return f"<!doctype html>\n{element('html', _head(known), _body(known), lang='en')}\n"
+    head = page_head(title_of(known))
+    return f"<!doctype html>\n{element('html', head, _body(known), lang='en')}\n"
 
 
 def render_markdown(report: Mapping[str, Any]) -> str:
@@ -58,14 +59,15 @@ def scope_of(report: Report) -> str:
     )
 
 
-def _head(report: Report) -> Markup:
+def page_head(title: str) -> Markup:
+    """The head of a page that stands alone: its look within, nothing loaded, nothing run."""
     return element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=SECURITY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{title_of(report)} – Rerank Replay"),
+        element("title", f"{title} – Rerank Replay"),
         element("style", STYLESHEET),
     )
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rerank.reporting.charts import share_bar
-from rerank.reporting.document import SECURITY
+from rerank.reporting.document import page_head
 from rerank.reporting.histograms import histogram
 from rerank.reporting.identity import facts_html
 from rerank.reporting.markup import Content, Markup, details, element, paragraph
-from rerank.reporting.stylesheet import STYLESHEET
 from rerank.reporting.table import Cell, Column, Row, Table, html_table, row
 from rerank.reporting.wording import count, exists, number, provenance_words, share
 
@@ -38,15 +37,7 @@ Facts = Mapping[str, Any]
 def render_freeze_report(facts: Facts) -> str:
     """The page for `frozen_facts`; text from data is escaped."""
     title = facts["about"].get("title") or facts["task"]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=SECURITY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{title} – frozen – Rerank Replay"),
-        element("style", STYLESHEET),
-    )
+    head = page_head(f"{title} – frozen")
     sections = (
         ("Counts", _counts(facts)),
         ("Lengths", *(_lengths(facts, *names) for names in LENGTHS)),

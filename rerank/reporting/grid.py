@@ -16,7 +16,7 @@ from typing import Literal
 
 from rerank.reporting import markdown
 from rerank.reporting.markup import Markup
-from rerank.reporting.paper_tables import LATEX_HEAD, latex_escape
+from rerank.reporting.paper_tables import LATEX_HEAD, latex_escape, latex_frame
 from rerank.reporting.table import Cell, Column, Row, Table
 from rerank.reporting.visible import clipped
 from rerank.reporting.wording import MISSING, count, exists, number, p_text, share, signed
@@ -224,21 +224,8 @@ def grid_latex(grid: Grid) -> bytes:
         " & ".join(_latex_cell(grid, at, column, row) for column in grid.valued)
         for at, row in enumerate(grid.rows)
     ]
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{latex_escape(' '.join(grid.notes) or grid.name)}}}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        rf"{head} \\",
-        r"\midrule",
-        *(rf"{row} \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
-    ]
-    return (LATEX_HEAD + "\n".join(lines)).encode("utf-8")
+    caption = " ".join(grid.notes) or grid.name
+    return (LATEX_HEAD + latex_frame(caption, columns, head, rows)).encode("utf-8")
 
 
 def _latex_cell(grid: Grid, at: int, column: GridColumn, row: Mapping[str, Value]) -> str:

@@ -6,7 +6,7 @@ sure; and, after correction for all tests of the suite, what differs from the ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -181,11 +181,16 @@ def _latex_table(table: PaperTable) -> str:
         " & ".join([latex_escape(clipped(system, 60)), *map(_latex_cell, cells), latex_escape(n)])
         for system, n, cells in table.rows
     ]
+    return latex_frame(table.caption, columns, head, rows)
+
+
+def latex_frame(caption: str, columns: str, head: str, rows: Sequence[str]) -> str:
+    """A floating booktabs table. columns: their alignment; head, rows: escaped, joined by &."""
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{latex_escape(table.caption)}}}",
+            rf"\caption{{{latex_escape(caption)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             rf"{head} \\",

@@ -99,7 +99,7 @@ def systems_rows(findings: Findings) -> Iterable[Row]:
             "truncated_share": system.truncated_pairs / system.pairs if system.pairs else None,
             "truncated_queries": len(system.truncated_queries),
             **_headroom(system, base, primary),
-            "replay_pps": replay_rate(run.receipts().values()),
+            "replay_pps": replay_rate(system.receipts),
             "pps": None if measured is None else pairs_per_second(measured),
             **_latency(measured),
         }

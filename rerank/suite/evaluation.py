@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,9 @@ from rerank.suite.slices import (
     stated_attributes,
 )
 from rerank.suite.suites import SuiteSpec
+
+# what is read of receipts beside the scores: machines, times, what was read and counted
+RECEIPT_FACTS = ("worker", "recipe", "report", "rows", "deaths", "started", "finished")
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,12 @@ class SystemEvaluation:
     truncated_pairs: int
     truncated_queries: frozenset[str]
     pairs: int
+
+    @cached_property
+    def receipts(self) -> list[dict[str, Any]]:
+        """The run's receipts, read and verified once; without batch plans, which are large."""
+        checked = self.run.checked(RECEIPT_FACTS)
+        return [receipt for receipt in checked.values() if receipt is not None]
 
     @property
     def task(self) -> str:

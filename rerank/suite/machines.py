@@ -48,7 +48,7 @@ def _mixed(task: str, what: str, values: dict[str, set[str]]) -> Iterable[str]:
 
 def gpus(system: SystemEvaluation) -> set[str]:
     """The kinds of GPU that scored the run, as its receipts name them; empty on CPUs."""
-    workers = [receipt.get("worker") for receipt in system.run.receipts().values()]
+    workers = [receipt.get("worker") for receipt in system.receipts]
     return {str(w["gpu"]) for w in workers if isinstance(w, dict) and w.get("gpu")}
 
 

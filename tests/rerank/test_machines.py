@@ -11,11 +11,9 @@ from rerank.suite.machines import machine_warnings
 def system(
     model: str, dtype: str = "bfloat16", attention: str = "sdpa", gpus: tuple[str, ...] = ("A100",)
 ) -> Any:
-    receipts = {n: {"worker": {"gpu": gpu}} for n, gpu in enumerate(gpus)}
-    run = SimpleNamespace(
-        identity={"dtype": dtype, "attention": attention}, receipts=lambda: receipts
-    )
-    return SimpleNamespace(model=model, task="t", run=run)
+    receipts = [{"worker": {"gpu": gpu}} for gpu in gpus]
+    run = SimpleNamespace(identity={"dtype": dtype, "attention": attention})
+    return SimpleNamespace(model=model, task="t", run=run, receipts=receipts)
 
 
 def test_one_kind_of_everything_is_no_warning() -> None:
